@@ -1,0 +1,2 @@
+//! btrpress.
+fn main() {}
