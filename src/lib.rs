@@ -1,1 +1,3 @@
-//! btrpress.
+//! Shows what a Btrfs filesystem really costs on disk, and recompresses it offline with sharing kept.
+pub mod error;
+pub mod format;
