@@ -1,3 +1,4 @@
 //! Shows what a Btrfs filesystem really costs on disk, and recompresses it offline with sharing kept.
+pub mod compress;
 pub mod error;
 pub mod format;

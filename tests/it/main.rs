@@ -1,4 +1,5 @@
 //! Integration tests.
 
+mod compress;
 mod fixture;
 mod tidy;
