@@ -7,22 +7,40 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// A private copy of a fixture image; it goes when this is dropped.
+/// A private copy of a fixture's devices; it goes when this is dropped.
 pub(crate) struct Fixture {
     dir: TempDir,
+    devices: usize,
 }
 
 /// Unpacks the fixture `name`.
 pub(crate) fn fixture(name: &str) -> Fixture {
-    let fixture = Fixture { dir: TempDir::new().expect("a temporary directory") };
-    unpack(&packed(name), &fixture.path());
+    let mut fixture = Fixture { dir: TempDir::new().expect("a temporary directory"), devices: 0 };
+    let archives = (1..).map(|number| match number {
+        1 => recorded(name, "img.zst"),
+        _ => recorded(name, &format!("{number}.img.zst")),
+    });
+    for archive in archives.take_while(|archive| archive.exists()) {
+        unpack(&archive, &fixture.image(fixture.devices));
+        fixture.devices += 1;
+    }
+    assert!(fixture.devices > 0, "there is no fixture {name}");
     fixture
 }
 
 impl Fixture {
-    /// The image, free to be written.
+    /// The image, or the first of several; free to be written.
     pub(crate) fn path(&self) -> PathBuf {
-        self.dir.path().join("image")
+        self.image(0)
+    }
+
+    /// An image for each device of the filesystem, in one directory.
+    pub(crate) fn devices(&self) -> Vec<PathBuf> {
+        (0..self.devices).map(|index| self.image(index)).collect()
+    }
+
+    fn image(&self, index: usize) -> PathBuf {
+        self.dir.path().join(format!("{}.img", index + 1))
     }
 }
 
@@ -116,10 +134,6 @@ fn recorded(name: &str, what: &str) -> PathBuf {
     Path::new("tests/fixtures").join(format!("{name}.{what}"))
 }
 
-fn packed(name: &str) -> PathBuf {
-    recorded(name, "img.zst")
-}
-
 /// Decompresses `from` to `to`, with holes for what is zero.
 fn unpack(from: &Path, to: &Path) {
     static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
@@ -143,19 +157,45 @@ fn unpack(from: &Path, to: &Path) {
     image.set_len(size).expect("space for the image");
 }
 
-const ALL: [&str; 6] = ["plain", "zlib", "lzo", "zstd", "fragments", "names"];
+/// Every fixture by name; those before `xxhash` have the standard features and one device.
+pub(crate) const ALL: [&str; 21] = [
+    "plain",
+    "zlib",
+    "lzo",
+    "zstd",
+    "fragments",
+    "names",
+    "xxhash",
+    "sha256",
+    "blake2",
+    "nodes-4k",
+    "nodes-64k",
+    "old-features",
+    "space-cache",
+    "mixed",
+    "quota",
+    "raid0",
+    "raid1",
+    "raid1c3",
+    "raid10",
+    "raid5",
+    "raid6",
+];
 
 #[test]
 fn every_image_unpacks_to_a_sparse_btrfs_filesystem() {
     use std::os::unix::fs::{FileExt, MetadataExt};
     for name in ALL {
         let fixture = fixture(name);
-        let image = File::open(fixture.path()).unwrap();
-        let mut magic = [0; 8];
-        image.read_exact_at(&mut magic, 0x1_0040).unwrap();
-        assert_eq!(&magic, b"_BHRfS_M", "{name}");
-        let info = image.metadata().unwrap();
-        assert!(info.blocks() * 512 < info.len() / 2, "{name} has lost its holes");
+        assert_eq!(fixture.path(), fixture.devices()[0]);
+        for device in fixture.devices() {
+            let image = File::open(&device).unwrap();
+            let mut magic = [0; 8];
+            image.read_exact_at(&mut magic, 0x1_0040).unwrap();
+            assert_eq!(&magic, b"_BHRfS_M", "{name}");
+            let info = image.metadata().unwrap();
+            assert!(info.blocks() * 512 < info.len() / 2, "{name} has lost its holes");
+        }
     }
 }
 

@@ -175,9 +175,10 @@ fn every_fixture_is_whole_and_used_by_a_test() {
         let path = entry.expect("a readable entry").path();
         let file = path.file_name().expect("a name").to_string_lossy().into_owned();
         let Some(name) = file.strip_suffix(".img.zst") else { continue };
+        let name = name.split('.').next().expect("a split gives one part at least");
         count += 1;
         assert!(tests.contains(&format!("\"{name}\"")), "no test uses {name}");
-        for what in ["manifest", "compsize"] {
+        for what in ["img.zst", "manifest", "compsize"] {
             let beside = path.with_file_name(format!("{name}.{what}"));
             assert!(beside.exists(), "{} is missing", beside.display());
         }
