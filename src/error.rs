@@ -120,6 +120,8 @@ pub enum Refusal {
     Quota,
     #[error("it has tree blocks from before 2009 that only the kernel can convert")]
     OldBackrefs,
+    #[error("another program has written to {device} meanwhile; let it finish, then start again")]
+    Changed { device: String },
     #[error("it was opened for reading")]
     ReadOnly,
 }

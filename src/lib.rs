@@ -1,4 +1,6 @@
 //! Shows what a Btrfs filesystem really costs on disk, and recompresses it offline with sharing kept.
 pub mod compress;
+pub mod device;
 pub mod error;
 pub mod format;
+pub mod volume;

@@ -42,6 +42,10 @@ pub enum Damage {
     NoChunk { at: Logical },
     #[error("chunk overlaps the one at {other}")]
     ChunkOverlap { other: Logical },
+    #[error("a range of {len} bytes reaches out of the chunk at {chunk}")]
+    ChunkEnd { chunk: Logical, len: u64 },
+    #[error("the superblock that counts is damaged ({why}); {}", good_mirrors(.mirrors))]
+    PrimarySuperblock { why: Box<Self>, mirrors: Vec<u64> },
     #[error("{tree} tree is missing")]
     NoTree { tree: &'static str },
     #[error("item {key} is missing")]
@@ -54,4 +58,12 @@ pub enum Damage {
     NoDataChecksum { at: Logical },
     #[error("free space of block group {start}: {what}")]
     FreeSpace { start: u64, what: &'static str },
+}
+
+fn good_mirrors(mirrors: &[u64]) -> String {
+    if mirrors.is_empty() {
+        return "no copy of it is good".to_owned();
+    }
+    let at = mirrors.iter().map(u64::to_string).collect::<Vec<_>>().join(" and ");
+    format!("its copy at byte {at} is good, and `btrfs rescue super-recover` restores it")
 }

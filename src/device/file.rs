@@ -1,0 +1,101 @@
+//! Image files and block devices.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
+
+use super::{Access, Device, check_range};
+use crate::error::{Error, Result};
+
+/// An image file or a block device.
+#[derive(Debug)]
+pub struct FileDevice {
+    path: PathBuf,
+    file: File,
+    len: u64,
+}
+
+impl FileDevice {
+    /// Opens the file or block device at `path`.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] if it is to be written and somebody else uses it.
+    pub fn open(path: impl Into<PathBuf>, access: Access) -> Result<Self> {
+        let path = path.into();
+        let io = |source| Error::Io { device: path.display().to_string(), source };
+        let file = match access {
+            Access::Read => File::open(&path).map_err(io)?,
+            Access::Write => open_alone(&path)?,
+        };
+        let len = (&file).seek(SeekFrom::End(0)).map_err(io)?;
+        Ok(Self { path, file, len })
+    }
+
+    /// Where it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Opens for writing, with nobody else using it.
+fn open_alone(path: &Path) -> Result<File> {
+    let io = |source| Error::Io { device: path.display().to_string(), source };
+    let is_block = std::fs::metadata(path).map_err(io)?.file_type().is_block_device();
+    let in_use = |by: &str| Error::InUse { path: path.to_owned(), by: by.to_owned() };
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    if is_block {
+        // On block devices, and only there, the kernel knows exclusive users: mounts, swap, device mapper, MD.
+        options.custom_flags(OFlags::EXCL.bits() as i32);
+    }
+    let file = options.open(path).map_err(|source| match source.kind() {
+        io::ErrorKind::ResourceBusy => {
+            in_use("it is mounted or part of another device; unmount it first")
+        }
+        _ => io(source),
+    })?;
+    if !is_block {
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| in_use("another program has locked it; wait until it is done"))?;
+    }
+    Ok(file)
+}
+
+impl Device for FileDevice {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, byte: u64, into: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(into, byte)
+    }
+
+    fn write_at(&self, byte: u64, from: &[u8]) -> io::Result<()> {
+        // A write past the end would let an image file grow.
+        check_range(byte, from.len(), self.len)?;
+        self.file.write_all_at(from, byte)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn discard(&self, byte: u64, len: u64) -> io::Result<()> {
+        match fallocate(
+            &self.file,
+            FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+            byte,
+            len,
+        ) {
+            Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Writes kept in memory.
+
+use std::io;
+use std::sync::RwLock;
+
+use super::memory::{PAGE, Pages};
+use super::{Device, check_range};
+use crate::error::Result;
+
+/// Keeps writes in memory, over a device that stays untouched: what a dry run runs on.
+#[derive(Debug)]
+pub struct Overlay<D> {
+    below: D,
+    pages: RwLock<Pages>,
+}
+
+impl<D: Device> Overlay<D> {
+    /// Lays an empty overlay over `below`.
+    pub fn over(below: D) -> Self {
+        Self { below, pages: RwLock::default() }
+    }
+
+    /// Bytes of memory that the writes take.
+    pub fn kept_bytes(&self) -> usize {
+        self.pages.read().expect("no thread panics while it holds this lock").len() * PAGE
+    }
+}
+
+impl<D: Device + Clone> Clone for Overlay<D> {
+    fn clone(&self) -> Self {
+        let pages = self.pages.read().expect("no thread panics while it holds this lock").clone();
+        Self { below: self.below.clone(), pages: RwLock::new(pages) }
+    }
+}
+
+impl<D: Device> Device for Overlay<D> {
+    fn name(&self) -> String {
+        self.below.name()
+    }
+
+    fn len(&self) -> u64 {
+        self.below.len()
+    }
+
+    fn read_at(&self, byte: u64, into: &mut [u8]) -> io::Result<()> {
+        self.below.read_at(byte, into)?;
+        self.pages.read().expect("no thread panics while it holds this lock").read(byte, into);
+        Ok(())
+    }
+
+    fn write_at(&self, byte: u64, from: &[u8]) -> io::Result<()> {
+        check_range(byte, from.len(), self.len())?;
+        let mut pages = self.pages.write().expect("no thread panics while it holds this lock");
+        pages.write(byte, from, |start, page| {
+            // The last page of a device may be cut short.
+            let have = (self.below.len() - start).min(page.len() as u64) as usize;
+            self.below.read_at(start, &mut page[..have])
+        })
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn recheck(&self) -> Result<()> {
+        self.below.recheck()
+    }
+}
