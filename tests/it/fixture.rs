@@ -158,7 +158,7 @@ fn unpack(from: &Path, to: &Path) {
 }
 
 /// Every fixture by name; those before `xxhash` have the standard features and one device.
-pub(crate) const ALL: [&str; 21] = [
+pub(crate) const ALL: [&str; 26] = [
     "plain",
     "zlib",
     "lzo",
@@ -180,6 +180,11 @@ pub(crate) const ALL: [&str; 21] = [
     "raid10",
     "raid5",
     "raid6",
+    "metadata-uuid",
+    "converted",
+    "block-group-tree",
+    "simple-quota",
+    "rootdir",
 ];
 
 #[test]
