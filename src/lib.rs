@@ -1,6 +1,9 @@
 //! Shows what a Btrfs filesystem really costs on disk, and recompresses it offline with sharing kept.
+pub mod backref;
 pub mod compress;
 pub mod device;
 pub mod error;
 pub mod format;
+pub mod tree;
+pub mod txn;
 pub mod volume;

@@ -1,0 +1,12 @@
+//! Who refers to a data extent, and who points to a tree block. All answers come from the extent tree and are checked
+//! against the blocks that they name, so they cost memory and reads for what is asked, not for the filesystem.
+//!
+//! Start with [`ExtentRecord`], then [`data_uses`] for data and [`parents`] for tree blocks.
+
+mod block;
+mod data;
+mod record;
+
+pub use block::{Parent, parents};
+pub use data::{LeafUse, child_refs, data_ref_of, data_uses};
+pub use record::{Allocation, ExtentRecord, record_keys};

@@ -1,0 +1,22 @@
+//! The mechanism of change: allocation, rewriting of shared and of single trees, reference counts, commit. Knows trees
+//! and items, no files.
+//!
+//! A [`Txn`] is built on the committed state and touches nothing of it: new blocks and data go to space that the last
+//! commit shows as free. Only [`Txn::commit`] makes the changes visible, all at once. Dropping it is the abort.
+
+mod commit;
+mod csums;
+mod edit;
+mod free_space;
+mod levels;
+mod ranges;
+mod refs;
+mod repack;
+mod settle;
+mod space;
+
+pub use commit::{Committed, Prepared};
+pub use levels::LeafItems;
+pub use ranges::RangeSet;
+pub use settle::Txn;
+pub use space::{Group, Space, SpaceKind};

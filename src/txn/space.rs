@@ -1,0 +1,326 @@
+//! Free space of the last commit, and what a transaction takes from it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+use crate::format::{
+    BlockGroupFlags, BlockGroupItem, CompatRo, Damage, Key, KeyKind, Logical, tree_id,
+};
+use crate::tree::Forest;
+use crate::txn::{RangeSet, free_space};
+
+/// What space is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpaceKind {
+    /// For contents of files.
+    Data,
+    /// For tree blocks.
+    Metadata,
+    /// For blocks of the chunk tree.
+    System,
+}
+
+impl SpaceKind {
+    const fn flag(self) -> BlockGroupFlags {
+        match self {
+            Self::Data => BlockGroupFlags::DATA,
+            Self::Metadata => BlockGroupFlags::METADATA,
+            Self::System => BlockGroupFlags::SYSTEM,
+        }
+    }
+}
+
+/// A block group and its free space.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// Logical addresses.
+    pub range: Range<u64>,
+    /// Type and profile.
+    pub flags: BlockGroupFlags,
+    /// Bytes in use, with what the transaction took and gave back.
+    pub used: u64,
+    /// What may be allocated: free in the last commit, and not taken since.
+    allocatable: RangeSet,
+    /// Free as well, but where superblocks are.
+    masked: Vec<Range<u64>>,
+    /// Given back by the transaction; may be allocated only after the commit.
+    pinned: RangeSet,
+}
+
+impl Group {
+    /// All that is free once the transaction is committed, as the free space tree has to record it.
+    pub fn free_after_commit(&self) -> RangeSet {
+        let mut free = self.allocatable.clone();
+        self.masked.iter().cloned().chain(self.pinned.iter()).for_each(|range| free.insert(range));
+        free
+    }
+
+    /// Length in bytes.
+    pub const fn length(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+}
+
+/// Free space of all block groups.
+#[derive(Debug, Clone)]
+pub struct Space {
+    groups: BTreeMap<u64, Group>,
+    /// Where the search for data space goes on, so that new data lies in one row.
+    data_cursor: u64,
+    /// The same for tree blocks.
+    block_cursor: u64,
+    node_size: u64,
+    /// Everything taken since the last commit, to be given back by an abort.
+    taken: Vec<Range<u64>>,
+    /// `used` of each changed group as of the last commit.
+    used_before: BTreeMap<u64, u64>,
+}
+
+impl Space {
+    /// Reads block groups and free space of the committed state: from the free space tree where that is valid, else from
+    /// the gaps between extents.
+    pub fn load(forest: &Forest) -> Result<Self> {
+        let compat_ro = forest.superblock().compat_ro();
+        let mut space = Self {
+            groups: BTreeMap::new(),
+            data_cursor: 0,
+            block_cursor: 0,
+            node_size: forest.volume().node_size().into(),
+            taken: Vec::new(),
+            used_before: BTreeMap::new(),
+        };
+        for (range, item) in block_groups(forest)? {
+            let free = if compat_ro.contains(CompatRo::FREE_SPACE_TREE_VALID) {
+                free_space::read_group(forest, &range)?
+            } else {
+                gaps_between_extents(forest, &range)?
+            };
+            let chunk = forest.volume().chunk_at(Logical(range.start))?;
+            let masked: Vec<_> = chunk.superblock_ranges();
+            let mut group = Group {
+                flags: item.group_flags(),
+                used: item.used.get(),
+                allocatable: free,
+                masked: Vec::new(),
+                pinned: RangeSet::default(),
+                range,
+            };
+            if group.used + group.allocatable.total() != group.length() {
+                let what = "it does not add up with the bytes in use";
+                let damage = Damage::FreeSpace { start: group.range.start, what };
+                return Err(Error::in_filesystem(damage));
+            }
+            for range in masked {
+                let range = range.start.max(group.range.start)..range.end.min(group.range.end);
+                // What old filesystems have allocated there stays; it can't be allocated again.
+                let free: Vec<_> = group
+                    .allocatable
+                    .iter_from(range.start)
+                    .take_while(|free| free.start < range.end)
+                    .map(|free| free.start..free.end.min(range.end))
+                    .collect();
+                group.allocatable.remove(range);
+                group.masked.extend(free);
+            }
+            space.groups.insert(group.range.start, group);
+        }
+        Ok(space)
+    }
+
+    /// The block groups by address.
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.groups.values()
+    }
+
+    /// Bytes of data, and of tree blocks, that can still be allocated. In mixed groups they are the same bytes.
+    pub fn available(&self, kind: SpaceKind) -> u64 {
+        self.of_kind(kind).map(|group| group.allocatable.total()).sum()
+    }
+
+    /// Bytes in use in groups of a kind.
+    pub fn used(&self, kind: SpaceKind) -> u64 {
+        self.of_kind(kind).map(|group| group.used).sum()
+    }
+
+    fn of_kind(&self, kind: SpaceKind) -> impl Iterator<Item = &Group> {
+        self.groups.values().filter(move |group| group.flags.contains(kind.flag()))
+    }
+
+    /// Takes `length` contiguous bytes for data; `None` when no free range is that long.
+    pub fn take_data(&mut self, length: u64) -> Option<u64> {
+        let found = self.find(SpaceKind::Data, self.data_cursor, |free| {
+            (free.end - free.start >= length).then_some(free.start)
+        })?;
+        self.data_cursor = found + length;
+        self.take(found..found + length);
+        Some(found)
+    }
+
+    /// Takes up to `length_max` contiguous bytes for data, as many as the first free range of at least `length_min` has.
+    pub fn take_data_up_to(&mut self, length_min: u64, length_max: u64) -> Option<Range<u64>> {
+        if let Some(start) = self.take_data(length_max) {
+            return Some(start..start + length_max);
+        }
+        let longest = self
+            .of_kind(SpaceKind::Data)
+            .flat_map(|group| group.allocatable.iter())
+            .max_by_key(|free| (free.end - free.start, std::cmp::Reverse(free.start)))
+            .filter(|free| free.end - free.start >= length_min)?;
+        self.take(longest.clone());
+        Some(longest)
+    }
+
+    /// Takes one tree block.
+    pub fn take_block(&mut self, kind: SpaceKind) -> Result<u64> {
+        let size = self.node_size;
+        let found = self
+            .find(kind, self.block_cursor, |free| {
+                let start = free.start.next_multiple_of(size);
+                (start + size <= free.end).then_some(start)
+            })
+            .ok_or(Error::NoSpace("all metadata space is in use"))?;
+        if kind == SpaceKind::Metadata {
+            self.block_cursor = found + size;
+        }
+        self.take(found..found + size);
+        Ok(found)
+    }
+
+    /// Searches the free ranges of a kind from `cursor` on, then from the start.
+    fn find(
+        &self,
+        kind: SpaceKind,
+        cursor: u64,
+        fits: impl Fn(Range<u64>) -> Option<u64>,
+    ) -> Option<u64> {
+        let from = |at: u64| {
+            let first = self.groups.range(..=at).next_back().map_or(0, |(start, _)| *start);
+            let groups = self.groups.range(first..).map(|(_, group)| group);
+            groups
+                .filter(move |group| group.flags.contains(kind.flag()))
+                .flat_map(move |group| group.allocatable.iter_from(at))
+        };
+        from(cursor).find_map(&fits).or_else(|| from(0).find_map(&fits))
+    }
+
+    fn group_mut(&mut self, at: u64) -> &mut Group {
+        let (_, group) =
+            self.groups.range_mut(..=at).next_back().expect("allocations are inside block groups");
+        assert!(group.range.contains(&at), "allocations are inside block groups");
+        group
+    }
+
+    fn take(&mut self, range: Range<u64>) {
+        self.note_use(range.start);
+        let group = self.group_mut(range.start);
+        group.allocatable.remove(range.clone());
+        group.used += range.end - range.start;
+        self.taken.push(range);
+    }
+
+    fn note_use(&mut self, at: u64) {
+        let group = self.group_mut(at);
+        let (start, used) = (group.range.start, group.used);
+        self.used_before.entry(start).or_insert(used);
+    }
+
+    /// Gives a range back that stays untouched until the next commit.
+    pub(super) fn give_back(&mut self, range: Range<u64>) -> Result<()> {
+        let known = self.groups.range(..=range.start).next_back();
+        if !known.is_some_and(|(_, group)| group.range.end >= range.end) {
+            let what = "an extent reaches beyond it";
+            return Err(Error::in_filesystem(Damage::FreeSpace { start: range.start, what }));
+        }
+        self.note_use(range.start);
+        let group = self.group_mut(range.start);
+        group.used = group.used.checked_sub(range.end - range.start).ok_or_else(|| {
+            let what = "more is given back than was in use";
+            Error::in_filesystem(Damage::FreeSpace { start: range.start, what })
+        })?;
+        group.pinned.insert(range);
+        Ok(())
+    }
+
+    /// Start addresses of the groups that changed since the last commit.
+    pub(super) fn changed(&self) -> impl Iterator<Item = &Group> {
+        self.used_before.keys().map(|start| &self.groups[start])
+    }
+
+    /// Bytes in use in all groups.
+    pub(super) fn used_total(&self) -> u64 {
+        self.groups.values().map(|group| group.used).sum()
+    }
+
+    /// After a commit: what was given back can be allocated.
+    pub(super) fn settle(&mut self) {
+        for start in std::mem::take(&mut self.used_before).into_keys() {
+            let group = self.group_mut(start);
+            let pinned = std::mem::take(&mut group.pinned);
+            pinned.iter().for_each(|range| group.allocatable.insert(range));
+        }
+        self.taken.clear();
+        (self.data_cursor, self.block_cursor) = (0, 0);
+    }
+
+    /// Undoes all that was taken and given back since the last commit.
+    pub fn abort(&mut self) {
+        for range in std::mem::take(&mut self.taken) {
+            self.group_mut(range.start).allocatable.insert(range);
+        }
+        for (start, used) in std::mem::take(&mut self.used_before) {
+            let group = self.group_mut(start);
+            group.used = used;
+            group.pinned = RangeSet::default();
+        }
+        (self.data_cursor, self.block_cursor) = (0, 0);
+    }
+}
+
+/// The tree that holds block group items.
+pub(super) fn block_group_tree(forest: &Forest) -> u64 {
+    if forest.superblock().compat_ro().contains(CompatRo::BLOCK_GROUP_TREE) {
+        tree_id::BLOCK_GROUP
+    } else {
+        tree_id::EXTENT
+    }
+}
+
+/// Every block group: one search a chunk, since in the extent tree their items are far apart.
+fn block_groups(forest: &Forest) -> Result<Vec<(Range<u64>, BlockGroupItem)>> {
+    let tree = forest.tree(block_group_tree(forest))?;
+    forest
+        .volume()
+        .chunks()
+        .map(|chunk| {
+            let start = chunk.logical.0;
+            let key = Key::new(start, KeyKind::BLOCK_GROUP_ITEM, chunk.length);
+            let item = tree.get(key)?;
+            let group = BlockGroupItem::view(item.data())
+                .map_err(|damage| Error::in_item(damage, tree.id(), key))?;
+            Ok((start..start + chunk.length, *group))
+        })
+        .collect()
+}
+
+fn gaps_between_extents(forest: &Forest, group: &Range<u64>) -> Result<RangeSet> {
+    let node_size = u64::from(forest.volume().node_size());
+    let mut free: RangeSet = [group.clone()].into_iter().collect();
+    let keys =
+        Key::new(group.start, KeyKind(0), 0)..=Key::new(group.end - 1, KeyKind(u8::MAX), u64::MAX);
+    for item in forest.tree(tree_id::EXTENT)?.range(keys) {
+        let key = item?.key();
+        let length = match key.kind {
+            KeyKind::EXTENT_ITEM => key.offset,
+            KeyKind::METADATA_ITEM => node_size,
+            _ => continue,
+        };
+        let used = key.objectid..key.objectid.saturating_add(length);
+        if !free.contains(&used) {
+            let what = "extents overlap";
+            return Err(Error::in_filesystem(Damage::FreeSpace { start: group.start, what }));
+        }
+        free.remove(used);
+    }
+    Ok(free)
+}
