@@ -11,19 +11,27 @@ mod fault;
 mod member;
 mod parity;
 mod read;
+mod row;
 mod superblocks;
 mod write;
+
+#[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "a test may fail by overflow")]
+mod tests;
 
 pub use chunk::{Chunk, Profile, STRIPE_LEN};
 pub use fault::{Fault, FaultKind};
 pub use member::{Clash, Member};
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use zerocopy::FromBytes;
 
 use self::fault::FaultLog;
+use self::row::Checksums;
 use crate::device::Device;
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Result};
 use crate::format::{
     ChecksumKind, ChunkItem, Damage, DevItem, Key, KeyKind, Logical, RawKey, Stripe, Superblock,
 };
@@ -41,6 +49,8 @@ pub struct Volume {
     /// By logical address.
     chunks: Vec<Chunk>,
     faults: FaultLog,
+    /// Tells what the checksum of a sector of data should be; see [`Volume::set_checksums`].
+    checksums: OnceLock<Checksums>,
     /// Held while a stripe's parity is brought up to date, which needs its neighbours unchanged.
     parity: Mutex<()>,
 }
@@ -60,6 +70,7 @@ impl Volume {
             dev_items: BTreeMap::new(),
             chunks: Vec::new(),
             faults: FaultLog::default(),
+            checksums: OnceLock::new(),
             parity: Mutex::new(()),
         };
         volume.add_system_chunks()?;
@@ -70,8 +81,8 @@ impl Volume {
         let superblock = self.superblock;
         let mut array = superblock.sys_chunks();
         while !array.is_empty() {
-            let (key, chunk, stripes, rest) = system_chunk(array)
-                .map_err(|damage| Error::Corrupt { at: Place::Filesystem, damage })?;
+            let (key, data) = system_chunk_key(array).map_err(Error::in_filesystem)?;
+            let (chunk, stripes, rest) = ChunkItem::view(data).map_err(Error::in_filesystem)?;
             self.add_chunk(Logical(key.offset), chunk, stripes)?;
             array = rest;
         }
@@ -166,9 +177,8 @@ impl Volume {
     }
 }
 
-/// The first chunk of a superblock's array, and what follows it.
-fn system_chunk(array: &[u8]) -> Result<(Key, &ChunkItem, &[Stripe], &[u8]), Damage> {
-    use zerocopy::FromBytes;
+/// The first key of a superblock's array of chunks, and what follows it.
+fn system_chunk_key(array: &[u8]) -> Result<(Key, &[u8]), Damage> {
     let what = "system chunk array";
     let (raw, rest) = RawKey::ref_from_prefix(array).map_err(|_| Damage::TooShort {
         what,
@@ -179,6 +189,5 @@ fn system_chunk(array: &[u8]) -> Result<(Key, &ChunkItem, &[Stripe], &[u8]), Dam
     if key.kind != KeyKind::CHUNK_ITEM {
         return Err(Damage::Value { what, found: key.kind.0.into() });
     }
-    let (chunk, stripes, rest) = ChunkItem::view(rest)?;
-    Ok((key, chunk, stripes, rest))
+    Ok((key, rest))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::{Device, check_range};
 
@@ -85,21 +85,36 @@ impl Memory {
 
     /// A device that holds `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
-        let mut pages = Pages::default();
+        let device = Self::new(bytes.len() as u64);
+        let mut pages = device.pages_mut();
         for (number, page) in
             bytes.chunks(PAGE).enumerate().filter(|(_, page)| page.iter().any(|byte| *byte != 0))
         {
-            let zeros = |_, _: &mut [u8]| Ok(());
-            pages.write((number * PAGE) as u64, page, zeros).expect("memory has no I/O errors");
+            pages.0.insert(number as u64, Arc::new(padded(page)));
         }
-        Self { len: bytes.len() as u64, pages: RwLock::new(pages) }
+        drop(pages);
+        device
     }
+
+    fn pages(&self) -> RwLockReadGuard<'_, Pages> {
+        self.pages.read().expect("no thread panics while it holds this lock")
+    }
+
+    fn pages_mut(&self) -> RwLockWriteGuard<'_, Pages> {
+        self.pages.write().expect("no thread panics while it holds this lock")
+    }
+}
+
+/// A page that starts with `bytes`.
+fn padded(bytes: &[u8]) -> [u8; PAGE] {
+    let mut page = [0; PAGE];
+    page[..bytes.len()].copy_from_slice(bytes);
+    page
 }
 
 impl Clone for Memory {
     fn clone(&self) -> Self {
-        let pages = self.pages.read().expect("no thread panics while it holds this lock").clone();
-        Self { len: self.len, pages: RwLock::new(pages) }
+        Self { len: self.len, pages: RwLock::new(self.pages().clone()) }
     }
 }
 
@@ -115,14 +130,13 @@ impl Device for Memory {
     fn read_at(&self, byte: u64, into: &mut [u8]) -> io::Result<()> {
         check_range(byte, into.len(), self.len)?;
         into.fill(0);
-        self.pages.read().expect("no thread panics while it holds this lock").read(byte, into);
+        self.pages().read(byte, into);
         Ok(())
     }
 
     fn write_at(&self, byte: u64, from: &[u8]) -> io::Result<()> {
         check_range(byte, from.len(), self.len)?;
-        let mut pages = self.pages.write().expect("no thread panics while it holds this lock");
-        pages.write(byte, from, |_, _| Ok(()))
+        self.pages_mut().write(byte, from, |_, _| Ok(()))
     }
 
     fn flush(&self) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! Writes kept in memory.
 
 use std::io;
-use std::sync::RwLock;
+use std::sync::{RwLock, RwLockReadGuard};
 
 use super::memory::{PAGE, Pages};
 use super::{Device, check_range};
@@ -22,14 +22,17 @@ impl<D: Device> Overlay<D> {
 
     /// Bytes of memory that the writes take.
     pub fn kept_bytes(&self) -> usize {
-        self.pages.read().expect("no thread panics while it holds this lock").len() * PAGE
+        self.pages().len() * PAGE
+    }
+
+    fn pages(&self) -> RwLockReadGuard<'_, Pages> {
+        self.pages.read().expect("no thread panics while it holds this lock")
     }
 }
 
 impl<D: Device + Clone> Clone for Overlay<D> {
     fn clone(&self) -> Self {
-        let pages = self.pages.read().expect("no thread panics while it holds this lock").clone();
-        Self { below: self.below.clone(), pages: RwLock::new(pages) }
+        Self { below: self.below.clone(), pages: RwLock::new(self.pages().clone()) }
     }
 }
 
@@ -44,7 +47,7 @@ impl<D: Device> Device for Overlay<D> {
 
     fn read_at(&self, byte: u64, into: &mut [u8]) -> io::Result<()> {
         self.below.read_at(byte, into)?;
-        self.pages.read().expect("no thread panics while it holds this lock").read(byte, into);
+        self.pages().read(byte, into);
         Ok(())
     }
 

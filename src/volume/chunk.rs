@@ -1,5 +1,6 @@
 //! Chunks: which bytes of which devices a range of logical addresses is.
 
+use std::num::NonZero;
 use std::ops::Range;
 
 use crate::format::{BlockGroupFlags, ChunkItem, Damage, Logical, SUPERBLOCK_OFFSETS, Stripe};
@@ -96,6 +97,10 @@ pub struct Chunk {
     pub(super) members: Box<[Option<usize>]>,
     /// Bytes of each stripe.
     stripe_size: u64,
+    /// Stripes.
+    count: NonZero<u64>,
+    /// Stripes of each row that hold different data.
+    width: NonZero<u64>,
 }
 
 /// Where a byte and those that follow it are. All stripes of a row are used at the same distance from their start.
@@ -138,17 +143,22 @@ impl Chunk {
         check(logical.0.is_multiple_of(sector), "chunk start", logical.0)?;
         let ends = length > 0 && logical.0.checked_add(length).is_some();
         check(ends && length.is_multiple_of(sector), "chunk length", length)?;
-        let width = data_width(profile, stripes.len());
+        let found = stripes.len() as u64;
+        let count = NonZero::new(found);
+        let width = NonZero::new(data_width(profile, stripes.len()));
+        let (count, width) =
+            count.zip(width).ok_or(Damage::Value { what: "number of stripes", found })?;
         let striped_evenly =
-            !profile.is_striped() || length.is_multiple_of(STRIPE_LEN.saturating_mul(width));
+            !profile.is_striped() || length.is_multiple_of(STRIPE_LEN.saturating_mul(width.get()));
         check(striped_evenly, "chunk length", length)?;
-        let stripe_size = length.checked_div(width).unwrap_or(length);
+        let stripe_size = length / width;
         for stripe in stripes {
             let start = stripe.offset.get();
             check(start.checked_add(stripe_size).is_some(), "stripe offset", start)?;
         }
         let members = stripes.iter().map(find).collect();
-        Ok(Self { logical, length, flags, profile, stripes: stripes.into(), members, stripe_size })
+        let stripes = stripes.into();
+        Ok(Self { logical, length, flags, profile, stripes, members, stripe_size, count, width })
     }
 
     /// Where it ends: the first address after it.
@@ -173,7 +183,7 @@ impl Chunk {
 
     /// Stripes of each row that hold different data.
     pub(super) fn data_width(&self) -> usize {
-        data_width(self.profile, self.stripes.len()) as usize
+        self.width.get() as usize
     }
 
     pub(super) fn is_same(&self, other: &Self) -> bool {
@@ -192,14 +202,14 @@ impl Chunk {
             let len = self.length.saturating_sub(offset);
             return Spot { within: offset, len, first: 0, row: 0, column: 0 };
         }
-        let width = data_width(self.profile, self.stripes.len()).max(1);
         let element = offset / STRIPE_LEN;
         let in_element = offset % STRIPE_LEN;
-        let (row, column) = (element / width, element % width);
-        let count = self.stripes.len() as u64;
+        let (row, column) = (element / self.width, element % self.width);
         let first = match self.profile {
             Profile::Raid10 => column.saturating_mul(2),
-            Profile::Raid5 | Profile::Raid6 => (row % count).saturating_add(column) % count,
+            Profile::Raid5 | Profile::Raid6 => {
+                (row % self.count).saturating_add(column) % self.count
+            }
             _ => column,
         };
         Spot {
@@ -211,6 +221,13 @@ impl Chunk {
         }
     }
 
+    /// The logical address at a place of a row, `within` bytes from the start of the stripes.
+    pub(super) fn address_in_row(&self, row: u64, column: usize, within: u64) -> Logical {
+        let element = row.saturating_mul(self.width.get()).saturating_add(column as u64);
+        let offset = element.saturating_mul(STRIPE_LEN).saturating_add(within % STRIPE_LEN);
+        Logical(self.logical.0.saturating_add(offset))
+    }
+
     /// Plain copies of each byte, which are on the stripes from a spot's first one on.
     pub(super) const fn plain_copies(&self) -> usize {
         self.profile.plain_copies()
@@ -218,9 +235,7 @@ impl Chunk {
 
     /// Which stripe has place `place` in a row: first the data in order, then P, then Q.
     pub(super) fn stripe_in_row(&self, row: u64, place: usize) -> usize {
-        let count = self.stripes.len() as u64;
-        let turned = (row.checked_rem(count).unwrap_or(0)).saturating_add(place as u64);
-        turned.checked_rem(count).unwrap_or(0) as usize
+        ((row % self.count).saturating_add(place as u64) % self.count) as usize
     }
 
     /// The ranges of logical addresses that must never be allocated, because they are where devices keep superblocks;
@@ -253,7 +268,7 @@ impl Chunk {
         if !self.profile.is_striped() {
             return push(within.start, within.end.saturating_sub(within.start));
         }
-        let width = data_width(self.profile, self.stripes.len());
+        let width = self.width.get();
         let mut at = within.start;
         while at < within.end {
             let row = at / STRIPE_LEN;
@@ -264,7 +279,8 @@ impl Chunk {
                 let row_len = width.saturating_mul(STRIPE_LEN);
                 push(row_start.saturating_mul(STRIPE_LEN), row_len);
             } else {
-                let column = (number / self.plain_copies().max(1)) as u64;
+                let column =
+                    if self.profile == Profile::Raid10 { number / 2 } else { number } as u64;
                 let element = row_start.saturating_add(column).saturating_mul(STRIPE_LEN);
                 push(element.saturating_add(at % STRIPE_LEN), next.saturating_sub(at));
             }

@@ -99,3 +99,29 @@ pub(super) fn from_p_and_q(p: &mut [u8], q: &[u8], place: usize, other: usize) {
         *p = by_sum[usize::from(q ^ by_other[usize::from(*p)])];
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_field_is_that_of_the_kernel() {
+        // 2^8 is the rest of the polynomial, and 2 has an inverse there.
+        assert_eq!(power(8), 0x1d);
+        assert_eq!(multiply(0x80, 2), 0x1d);
+        assert_eq!(inverse(2), 0x8e);
+        for value in 1..=u8::MAX {
+            assert_eq!(multiply(value, inverse(value)), 1);
+        }
+    }
+
+    #[test]
+    fn q_weighs_by_place() {
+        let mut q = [0; 2];
+        for (place, data) in [[1, 0x80], [1, 0x80], [2, 0xff]].iter().enumerate() {
+            add_to_q(&mut q, data, place);
+        }
+        // 1 + 2 + 4*2 and 0x80 + 2*0x80 + 4*0xff, worked out by hand.
+        assert_eq!(q, [0x0b, 0x80 ^ 0x1d ^ 0xdb]);
+    }
+}

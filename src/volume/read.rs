@@ -112,7 +112,7 @@ impl Volume {
     }
 
     /// Whether a tree block's checksum is right, and whether it is the one that belongs at its address.
-    fn check_block(&self, block: &[u8], at: Logical) -> Result<(), Damage> {
+    pub(super) fn check_block(&self, block: &[u8], at: Logical) -> Result<(), Damage> {
         use zerocopy::FromBytes;
         let Ok((header, _)) = Header::ref_from_prefix(block) else {
             return Err(Damage::Checksum);
@@ -183,11 +183,14 @@ impl Volume {
     /// # Errors
     /// [`Damage::Checksum`] at the address of the first sector of which no copy is good; what is in `into` then must
     /// not be used.
+    ///
+    /// # Panics
+    /// If `into` isn't whole sectors with one checksum each.
     pub fn read_data(&self, at: Logical, checksums: &[u8], into: &mut [u8]) -> Result<()> {
         let (sector, sum) = (self.sector_size() as usize, self.checksum_kind.size());
         assert!(
             into.len().is_multiple_of(sector)
-                && into.len() / sector.max(1) == checksums.len() / sum,
+                && into.len().checked_div(sector) == checksums.len().checked_div(sum),
             "data is read in whole sectors, with a checksum for each"
         );
         let (chunk, offset) = self.chunk_of(at, into.len())?;

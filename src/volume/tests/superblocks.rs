@@ -1,0 +1,127 @@
+//! Opening, and writing superblocks.
+
+use super::*;
+use crate::error::{Place, Refusal};
+use crate::format::SuperFlags;
+
+fn opened(devices: &[Arc<Memory>]) -> Result<Volume> {
+    Volume::open(devices.iter().map(|device| Arc::clone(device) as Arc<dyn Device>).collect())
+}
+
+fn put(device: &Memory, superblock: &Superblock, at: u64) {
+    device.write_at(at, &superblock.to_bytes(at).unwrap()).unwrap();
+}
+
+#[test]
+fn the_newest_superblock_counts() {
+    let devices = devices(2);
+    let mut newer = superblock(2, 2);
+    newer.generation = 8.into();
+    put(&devices[1], &newer, SUPERBLOCK_OFFSETS[0]);
+    let volume = opened(&devices).unwrap();
+    assert_eq!(volume.superblock().generation.get(), 8);
+    let generations: Vec<_> = volume.members().iter().map(Member::generation).collect();
+    assert_eq!(generations, [7, 8]);
+}
+
+#[test]
+fn devices_of_two_filesystems_do_not_open_together() {
+    let devices = devices(2);
+    let mut other = superblock(2, 2);
+    other.fsid = [1; 16];
+    put(&devices[1], &other, SUPERBLOCK_OFFSETS[0]);
+    assert!(matches!(opened(&devices), Err(Error::Unsupported(_))));
+    // A seed is what the other one sprouted from.
+    other.flags = SuperFlags::SEEDING.bits().into();
+    other.generation = 99.into();
+    put(&devices[1], &other, SUPERBLOCK_OFFSETS[0]);
+    assert_eq!(opened(&devices).unwrap().superblock().fsid, superblock(1, 2).fsid);
+}
+
+#[test]
+fn a_clone_is_noticed() {
+    let devices = devices(1);
+    let twice = [Arc::clone(&devices[0]), Arc::new(Memory::clone(&devices[0]))];
+    let volume = opened(&twice).unwrap();
+    assert_eq!(volume.members().len(), 1);
+    assert_eq!(volume.clashes()[0].devid, 1);
+}
+
+#[test]
+fn a_missing_device_is_named() {
+    let devices = devices(3);
+    let volume = volume(&devices, &[2], DATA | BlockGroupFlags::RAID5, 1);
+    assert_eq!(volume.missing_devices(), [2]);
+}
+
+const DATA: BlockGroupFlags = BlockGroupFlags::DATA;
+
+#[test]
+fn a_damaged_primary_names_the_copies_that_are_good() {
+    let [primary, mirror, _] = SUPERBLOCK_OFFSETS;
+    let device = Memory::new(mirror + (1 << 20));
+    let damage = |device: &Memory| match opened(&[Arc::new(device.clone())]) {
+        Err(Error::Corrupt { at: Place::Device { byte, .. }, damage }) if byte == primary => damage,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(damage(&device), Damage::Magic);
+    let superblock = superblock(1, 1);
+    put(&device, &superblock, mirror);
+    let mirrors = vec![mirror];
+    let why = Box::new(Damage::Magic);
+    assert_eq!(damage(&device), Damage::PrimarySuperblock { why, mirrors: mirrors.clone() });
+    put(&device, &superblock, primary);
+    device.write_at(primary + 100, &[0xff]).unwrap();
+    let why = Box::new(Damage::Checksum);
+    assert_eq!(damage(&device), Damage::PrimarySuperblock { why, mirrors });
+}
+
+#[test]
+fn a_device_too_small_for_a_superblock_has_none() {
+    let error = opened(&[Arc::new(Memory::new(4096))]).unwrap_err();
+    assert!(matches!(error, Error::Corrupt { damage: Damage::Magic, .. }));
+}
+
+#[test]
+fn every_device_gets_its_own_superblock() {
+    let devices = devices(2);
+    let mut volume = opened(&devices).unwrap();
+    let mut item = *volume.members()[1].dev_item();
+    item.bytes_used = 12345.into();
+    volume.set_dev_item(&item);
+    let mut next = *volume.superblock();
+    next.generation = 8.into();
+    volume.write_superblock(&next).unwrap();
+    assert_eq!(volume.superblock().generation.get(), 8);
+    volume.recheck().unwrap();
+    let volume = opened(&devices).unwrap();
+    let used = |member: &Member| (member.generation(), member.dev_item().bytes_used.get());
+    assert_eq!(volume.members().iter().map(used).collect::<Vec<_>>(), [(8, 0), (8, 12345)]);
+}
+
+#[test]
+fn copies_are_only_where_they_fit_in_whole() {
+    let [_, mirror, _] = SUPERBLOCK_OFFSETS;
+    for (size, copies) in [(mirror + 4096, 1), (mirror + 8192, 2)] {
+        let device = Memory::new(size);
+        let mut superblock = superblock(1, 1);
+        superblock.dev_item.total_bytes = size.into();
+        put(&device, &superblock, SUPERBLOCK_OFFSETS[0]);
+        let mut volume = opened(&[Arc::new(device)]).unwrap();
+        volume.write_superblock(&superblock).unwrap();
+        let found = volume.superblock_copies(1);
+        assert_eq!(found.len(), copies);
+        assert!(found.iter().all(|(_, copy)| copy.is_ok()));
+    }
+}
+
+#[test]
+fn a_change_from_outside_is_noticed() {
+    let devices = devices(1);
+    let volume = opened(&devices).unwrap();
+    volume.recheck().unwrap();
+    let mut other = superblock(1, 1);
+    other.generation = 9.into();
+    put(&devices[0], &other, SUPERBLOCK_OFFSETS[0]);
+    assert!(matches!(volume.recheck(), Err(Error::Refused(Refusal::Changed { .. }))));
+}
