@@ -121,6 +121,9 @@ pub(super) fn read_inline(payload: &[u8], into: &mut [u8]) -> Result<Decoded, De
         return Err(DecodeError::LzoSegment { at, found, max });
     }
     let segment = &payload[at..];
+    if !has_end_mark(segment) {
+        return Err(BROKEN);
+    }
     let len = decoded_len(segment).ok_or(BROKEN)?;
     lzo1x::decompress(segment, into.get_mut(..len).ok_or(BROKEN)?).map_err(|_| BROKEN)?;
     Ok(Decoded { len, ended: true })
@@ -131,9 +134,17 @@ fn length_at(payload: &[u8], at: usize) -> Result<usize, DecodeError> {
     Ok(u32::from_le_bytes(*length) as usize)
 }
 
+/// Whether a segment ends as the kernel wants it; `lzo1x` takes any match length in the mark.
+fn has_end_mark(segment: &[u8]) -> bool {
+    matches!(segment, [.., 0x11, 0..=3, 0])
+}
+
 /// Fills `into` from the start with a segment, which may hold more or less than that, or than a
 /// sector; says how much.
 fn read_segment(segment: &[u8], into: &mut [u8], sector_size: usize) -> Result<usize, DecodeError> {
+    if !has_end_mark(segment) {
+        return Err(BROKEN);
+    }
     let likely = into.len().min(sector_size);
     match lzo1x::decompress(segment, &mut into[..likely]) {
         Ok(()) => return Ok(likely),

@@ -123,14 +123,19 @@ fn every_level_gives_back_what_it_was_given_inline() {
 /// Threads share out the extents, so what an encoder did before must not show.
 #[test]
 fn a_used_encoder_writes_the_same_as_a_new_one() {
-    let mut contents = contents(SECTOR);
-    contents.extend([text(50_000), mixture(9000), mixture(70_001)]);
+    let contents = [
+        text(COMPRESSED_MAX),
+        noise(20_000, 4),
+        mixture(70_001),
+        vec![0; COMPRESSED_MAX],
+        mixture(9000),
+    ];
     for codec in codecs() {
         let fresh: Vec<_> =
             contents.iter().map(|data| Encoder::new(codec, SECTOR).encode(data)).collect();
         let mut encoder = Encoder::new(codec, SECTOR);
         for round in 0..2 {
-            for at in (0..contents.len()).map(|at| (at * 5 + round) % contents.len()) {
+            for at in (0..contents.len()).map(|at| (at * 3 + round) % contents.len()) {
                 assert!(encoder.encode(&contents[at]) == fresh[at], "{codec}, content {at}");
             }
         }
@@ -211,6 +216,94 @@ fn a_zstd_frame_has_its_size_and_no_window_of_its_own() {
             );
         }
     }
+}
+
+/// What kernel 6.18 made, by `compress-force`, of 9000 bytes in an extent and of 1500 inline: the
+/// line `a line` again and again. In hexadecimal, without the zeros up to the sector's end.
+const KERNEL_MADE: [(Algorithm, &str, &str); 3] = [
+    (
+        Algorithm::Zlib,
+        "785e4a54c8c9cc4be54a1ca546836034158c6684d1b260b4381cad11466bc3d1da70b4361cad0d476bc3d1da\
+     70b4361cad0d876f6d08000000ffffecd6310d00000080a0feadede1c8e081da6aeb749c8ed3713a4e878634\
+     a4210d6948431ad2f0af61000000ffff1a4de5a3a97c3495136ef301000000ffff0300bd3d0c69",
+        "785e4a54c8c9cc4be54a1ca546836034158c6684d1b260f8148700000000ffff03004d6dd733",
+    ),
+    (
+        Algorithm::Lzo,
+        "870000002c0000000461206c696e650a20000000000000000000000000000000da18000a6c696e650a61206c\
+     696e650a611100002c00000004206c696e650a6120000000000000000000000000000000da18000a696e650a\
+     61206c696e650a61201100001f000000046c696e650a6120200000f518000a0a61206c696e650a61206c696e\
+     11",
+        "2e000000260000000461206c696e650a200000000000a818000e0a61206c696e650a61206c696e650a612011\
+     0000",
+    ),
+    (
+        Algorithm::Zstd,
+        "28b52ffd6028227d00003861206c696e650a01001e437c3102",
+        "28b52ffd60dc047500003861206c696e650a0100d2e92f46",
+    ),
+];
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).expect("hexadecimal") as u8;
+    hex.as_bytes().chunks(2).map(|pair| digit(&pair[0]) << 4 | digit(&pair[1])).collect()
+}
+
+#[test]
+fn what_a_kernel_wrote_is_read() {
+    let lines = b"a line\n".repeat(2000);
+    for (algorithm, extent, inline) in KERNEL_MADE {
+        let payload = padded(&bytes(extent), SECTOR);
+        let read = decode(algorithm, &payload, 3 * SECTOR, SECTOR);
+        assert!(read == Ok(padded(&lines[..9000], SECTOR)), "{algorithm}");
+        let read = decode_inline(algorithm, &bytes(inline), 1500, SECTOR);
+        assert_eq!(read.as_deref(), Ok(&lines[..1500]), "{algorithm}");
+    }
+}
+
+/// Where damage shows only in zeros to a kernel, as in a cut zstd frame, it is an error here.
+#[test]
+fn streams_are_broken_where_the_kernel_says_so() {
+    let data = text(9000);
+    let whole = padded(&data, SECTOR);
+    let stream = |algorithm: Algorithm| {
+        let payload = Encoder::new(algorithm.into(), SECTOR).encode(&data).expect("text");
+        let end = payload.iter().rposition(|byte| *byte != 0).expect("not all zeros") + 1;
+        (payload, end)
+    };
+    let read = |algorithm, payload: &[u8]| decode(algorithm, payload, whole.len(), SECTOR);
+
+    let (mut zlib, end) = stream(Algorithm::Zlib);
+    zlib[end - 1] ^= 1;
+    assert!(read(Algorithm::Zlib, &zlib).as_ref() == Ok(&whole), "the checksum is not looked at");
+    assert_eq!(
+        read(Algorithm::Zlib, &zlib[..end / 2]),
+        Err(DecodeError::Truncated(Algorithm::Zlib))
+    );
+    assert_eq!(read(Algorithm::Zlib, &zlib[2..]), Err(DecodeError::Stream(Algorithm::Zlib)));
+    assert_eq!(read(Algorithm::Zlib, &[0x78]), Err(DecodeError::Truncated(Algorithm::Zlib)));
+
+    let (mut zstd, end) = stream(Algorithm::Zstd);
+    let frame = zstd[..end].to_vec();
+    zstd.splice(end..end, frame);
+    assert!(read(Algorithm::Zstd, &zstd).as_ref() == Ok(&whole), "a second frame is not looked at");
+    assert_eq!(
+        read(Algorithm::Zstd, &zstd[..end / 2]),
+        Err(DecodeError::Truncated(Algorithm::Zstd))
+    );
+    assert_eq!(read(Algorithm::Zstd, &zstd[1..]), Err(DecodeError::Stream(Algorithm::Zstd)));
+
+    let (mut lzo, _) = stream(Algorithm::Lzo);
+    let payload = lzo.len() + SECTOR;
+    let found = usize::from(lzo[0]) | usize::from(lzo[1]) << 8;
+    assert_eq!(
+        read(Algorithm::Lzo, &padded(&lzo, payload)),
+        Err(DecodeError::LzoLength { found, payload }),
+        "a sector too many"
+    );
+    lzo[5] = 0x7f;
+    assert!(matches!(read(Algorithm::Lzo, &lzo), Err(DecodeError::LzoSegment { at: 8, .. })));
+    assert_eq!(read(Algorithm::Lzo, &[0; 3]), Err(DecodeError::Truncated(Algorithm::Lzo)));
 }
 
 #[test]
