@@ -2,4 +2,6 @@
 
 mod compress;
 mod fixture;
+mod oracle;
 mod tidy;
+mod tool;

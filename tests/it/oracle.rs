@@ -1,0 +1,18 @@
+//! The kernel as judge: filesystems made by it, changed by `btrpress`, and looked at by it again.
+
+mod afterlife;
+mod big_tree;
+mod codecs;
+mod compsize;
+mod content;
+mod image;
+mod judge;
+mod layout;
+mod manifest;
+mod press;
+mod runs;
+mod self_test;
+mod workload;
+
+/// No complaints, in a form that `assert_eq` shows the others against.
+const NONE: [&str; 0] = [];

@@ -1,0 +1,250 @@
+//! Filesystem images and kernel mounts of them, undone also when a test panics.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::tool;
+
+/// How often a loop device or mount that another test is using is asked for again.
+const ATTEMPT_COUNT: u32 = 50;
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(100);
+/// Marks of lines in the kernel's log that are no complaint.
+const HARMLESS: [&str; 2] = ["BTRFS info", "space cache v1 is being deprecated"];
+
+/// A sparse image file that goes when it is dropped.
+pub(crate) struct Image {
+    _dir: TempDir,
+    path: PathBuf,
+}
+
+impl Image {
+    /// A new filesystem of `size_bytes` with these `mkfs.btrfs` options.
+    pub(crate) fn mkfs(size_bytes: u64, options: &[&str]) -> Self {
+        let image = Self::empty();
+        File::create(&image.path).and_then(|file| file.set_len(size_bytes)).expect("image file");
+        let path = image.path.to_str().expect("temporary paths are UTF-8");
+        tool::run("mkfs.btrfs", &[&["-q"], options, &[path]].concat());
+        image
+    }
+
+    /// A second file with the same bytes and the same holes.
+    pub(crate) fn copy(&self) -> Self {
+        let copy = Self::empty();
+        tool::run(
+            "cp",
+            &["--sparse=always".as_ref(), self.path.as_os_str(), copy.path.as_os_str()],
+        );
+        copy
+    }
+
+    fn empty() -> Self {
+        let dir = tempfile::Builder::new().prefix("btrpress-oracle-").tempdir().expect("tempdir");
+        let path = dir.path().join("image");
+        Self { _dir: dir, path }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Mounts it, with `noatime` always, so that looking changes nothing.
+    ///
+    /// # Panics
+    /// When the kernel refuses.
+    pub(crate) fn mount(&self, options: &str) -> Mount {
+        self.try_mount(options).unwrap_or_else(|refusal| panic!("{refusal}"))
+    }
+
+    /// Mounts it, or says what the kernel has against that.
+    pub(crate) fn try_mount(&self, options: &str) -> Result<Mount, String> {
+        Mount::try_new(&self.path, options)
+    }
+
+    /// A number that tells two images apart exactly when a byte differs.
+    pub(crate) fn digest(&self) -> u64 {
+        let mut file = File::open(&self.path).expect("image file");
+        let mut hasher = twox_hash::XxHash64::with_seed(0);
+        let mut block = vec![0; 1 << 20];
+        let mut at_bytes: u64 = 0;
+        loop {
+            let count = file.read(&mut block).expect("image file");
+            if count == 0 {
+                return std::hash::Hasher::finish(&hasher);
+            }
+            // A hole and written zeros are the same bytes, so zeros are left out.
+            if block[..count].iter().any(|byte| *byte != 0) {
+                std::hash::Hasher::write(&mut hasher, &at_bytes.to_le_bytes());
+                std::hash::Hasher::write(&mut hasher, &block[..count]);
+            }
+            at_bytes += count as u64;
+        }
+    }
+
+    /// Flips one bit of the first place where `needle` stands in the image.
+    ///
+    /// # Panics
+    /// When it stands nowhere.
+    pub(crate) fn flip_bit_in(&self, needle: &[u8]) {
+        let bytes = fs::read(&self.path).expect("image file");
+        let at_bytes = bytes
+            .windows(needle.len())
+            .position(|window| window == needle)
+            .expect("the needle is in the image");
+        let mut file = File::options().write(true).open(&self.path).expect("image file");
+        file.seek(SeekFrom::Start(at_bytes as u64)).expect("seek");
+        file.write_all(&[bytes[at_bytes] ^ 1]).expect("image file");
+    }
+}
+
+/// A loop device over an image file.
+struct Loop {
+    device: String,
+}
+
+impl Loop {
+    fn attach(file: &Path) -> Result<Self, String> {
+        let args = ["--find".as_ref(), "--show".as_ref(), file.as_os_str()];
+        // Two processes may be handed the same free device; the loser asks again.
+        let device = patiently(|| {
+            let output = tool::output("losetup", &args);
+            if output.status.success() {
+                return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+            }
+            Err(tool::failure("losetup", &args, &output))
+        })?;
+        Ok(Self { device })
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        // The kernel remembers filesystems by uuid; a copy of this image must not meet its ghost.
+        tool::output("btrfs", &["device", "scan", "--forget", &self.device]);
+        let detached = patiently(|| {
+            tool::output("losetup", &["--detach", &self.device]);
+            let backing = format!("/sys/block/{}/loop/backing_file", &self.device["/dev/".len()..]);
+            if Path::new(&backing).exists() { Err(backing) } else { Ok(()) }
+        });
+        if let Err(backing) = detached {
+            eprintln!("{} stays attached: {backing}", self.device);
+        }
+    }
+}
+
+/// A kernel mount of an image.
+pub(crate) struct Mount {
+    // Dropped in this order: the loop device goes after `drop` has unmounted it.
+    device: Loop,
+    at: TempDir,
+    log_marker: String,
+    mounted: bool,
+}
+
+impl Mount {
+    fn try_new(file: &Path, options: &str) -> Result<Self, String> {
+        let at = tempfile::Builder::new().prefix("btrpress-mount-").tempdir().expect("tempdir");
+        let device = Loop::attach(file)?;
+        let log_marker = mark_kernel_log();
+        let mut mount = Self { device, at, log_marker, mounted: false };
+        let options = format!("noatime,{options}");
+        let at = mount.at.path().to_str().expect("temporary paths are UTF-8");
+        let args = ["-t", "btrfs", "-o", &options, &mount.device.device, at];
+        let output = tool::output("mount", &args);
+        if !output.status.success() {
+            let log = mount.kernel_complaints().join("\n");
+            return Err(format!("{}{log}", tool::failure("mount", &args, &output)));
+        }
+        mount.mounted = true;
+        Ok(mount)
+    }
+
+    /// Where the top-level subvolume is mounted.
+    pub(crate) fn root(&self) -> &Path {
+        self.at.path()
+    }
+
+    /// `path` below the mount, as text for a command.
+    pub(crate) fn at(&self, path: &str) -> String {
+        self.root().join(path).to_str().expect("paths given as text").to_owned()
+    }
+
+    /// Has everything written so far reach the image.
+    pub(crate) fn sync(&self) {
+        tool::run("btrfs", &["filesystem", "sync", &self.at("")]);
+    }
+
+    /// What the kernel has logged against this filesystem since it was mounted.
+    pub(crate) fn kernel_complaints(&self) -> Vec<String> {
+        let log = tool::run("dmesg", &[] as &[&str]);
+        let since = log.rfind(&self.log_marker).map_or("", |at| &log[at..]);
+        let device = format!("(device {}", &self.device.device["/dev/".len()..]);
+        since
+            .lines()
+            .filter(|line| {
+                line.contains(&device) && !HARMLESS.iter().any(|mark| line.contains(mark))
+            })
+            .map(|line| format!("kernel log: {line}"))
+            .collect()
+    }
+
+    /// Unmounts it; what the kernel said against it until the end.
+    pub(crate) fn unmount(mut self) -> Vec<String> {
+        self.release();
+        self.kernel_complaints()
+    }
+
+    fn release(&mut self) {
+        if !self.mounted {
+            return;
+        }
+        self.mounted = false;
+        let at = self.at.path().as_os_str();
+        let unmounted = patiently(|| {
+            let output = tool::output("umount", &[at]);
+            if output.status.success() {
+                return Ok(());
+            }
+            Err(tool::failure("umount", &[at], &output))
+        });
+        if let Err(refusal) = unmounted {
+            eprintln!("{refusal}");
+            tool::output("umount", &["--lazy".as_ref(), at]);
+        }
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// Tries again for some seconds what fails only while someone else is busy.
+fn patiently<T>(mut attempt: impl FnMut() -> Result<T, String>) -> Result<T, String> {
+    for _ in 1..ATTEMPT_COUNT {
+        if let Ok(done) = attempt() {
+            return Ok(done);
+        }
+        sleep(ATTEMPT_PAUSE);
+    }
+    attempt()
+}
+
+/// Writes a line into the kernel's log that later lines can be told from.
+fn mark_kernel_log() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let marker = format!("btrpress oracle {}.{count} begins", std::process::id());
+    File::options()
+        .write(true)
+        .open("/dev/kmsg")
+        .and_then(|mut log| log.write_all(marker.as_bytes()))
+        .expect("root can write to the kernel log");
+    marker
+}

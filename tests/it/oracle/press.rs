@@ -1,0 +1,71 @@
+//! Runs the program under test.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::process::{Command, Output};
+
+use serde::Deserialize;
+
+use super::image::Image;
+use crate::tool;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_btrpress");
+
+/// The last line of a run with `--json`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct Summary {
+    pub(crate) disk_before: u64,
+    pub(crate) disk_after: u64,
+    pub(crate) uncompressed: u64,
+    pub(crate) referenced: u64,
+    pub(crate) extents_rewritten: u64,
+    pub(crate) bytes_written: u64,
+    pub(crate) commits: u64,
+    pub(crate) skipped: BTreeMap<String, u64>,
+}
+
+/// Runs `btrpress` with these arguments, on this many threads when a number is given.
+pub(crate) fn output(args: &[&OsStr], threads: Option<usize>) -> Output {
+    let mut command = Command::new(PROGRAM);
+    if let Some(threads) = threads {
+        command.env("RAYON_NUM_THREADS", threads.to_string());
+    }
+    command.args(args).output().expect("the program starts")
+}
+
+/// Standard output of a run that must succeed.
+///
+/// # Panics
+/// When it does not.
+pub(crate) fn stdout<S: AsRef<OsStr>>(args: &[S]) -> Vec<u8> {
+    let args: Vec<&OsStr> = args.iter().map(AsRef::as_ref).collect();
+    let output = output(&args, None);
+    assert!(output.status.success(), "{}", tool::failure(PROGRAM, &args, &output));
+    output.stdout
+}
+
+/// Recompresses the whole of `image` without asking.
+pub(crate) fn recompress(image: &Image, to: &str) -> Summary {
+    recompress_with(image, &["--to", to], None)
+}
+
+/// `--batch recompress` with `options`, which must end well.
+///
+/// # Panics
+/// When it does not, or when its last line is no summary.
+pub(crate) fn recompress_with(image: &Image, options: &[&str], threads: Option<usize>) -> Summary {
+    let mut args: Vec<OsString> = vec!["--batch".into(), "recompress".into()];
+    args.push(image.path().into());
+    args.extend(options.iter().map(OsString::from));
+    args.push("--json".into());
+    let args: Vec<&OsStr> = args.iter().map(AsRef::as_ref).collect();
+    let output = output(&args, threads);
+    assert!(output.status.success(), "{}", tool::failure(PROGRAM, &args, &output));
+    let lines = String::from_utf8(output.stdout).expect("JSON is UTF-8");
+    let last = lines.lines().last().unwrap_or_default();
+    let value: serde_json::Value = serde_json::from_str(last).expect("the last line is JSON");
+    assert_eq!(value["type"], "summary", "{last}");
+    let summary = serde_json::from_value(value).unwrap_or_else(|error| panic!("{error}: {last}"));
+    eprintln!("{options:?}: {summary:?}");
+    summary
+}
