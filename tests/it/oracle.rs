@@ -5,6 +5,7 @@ mod big_tree;
 mod codecs;
 mod compsize;
 mod content;
+mod figures;
 mod image;
 mod judge;
 mod layout;

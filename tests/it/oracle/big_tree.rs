@@ -7,7 +7,7 @@ use crate::tool;
 
 /// In this order: compress, change the algorithm three times, decompress.
 const TARGETS: [&str; 5] = ["zstd:3", "lzo", "zlib:9", "zstd:19", "none"];
-const MEGABYTES: u64 = 70;
+pub(super) const MEGABYTES: u64 = 70;
 const AT_LEAST_BYTES: u64 = 150 << 20;
 /// Paths that are reported on their own.
 const PATHS: [&str; 9] = [
