@@ -11,6 +11,7 @@ mod judge;
 mod layout;
 mod manifest;
 mod press;
+mod refusals;
 mod runs;
 mod self_test;
 mod workload;

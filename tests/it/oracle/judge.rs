@@ -1,5 +1,6 @@
 //! Whether the kernel and its tools still find everything in a filesystem as it was.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::image::Image;
@@ -102,11 +103,28 @@ fn usage(path: &Path) -> (u64, u64) {
     (numbers.next().expect("total"), numbers.next().expect("exclusive"))
 }
 
-/// What `btrfs check` has against an unmounted image, in both of its modes.
+/// What `btrfs check` has against an unmounted image, in both of its modes, and against the copies
+/// of its superblock, which `btrfs check` does not look at.
 pub(crate) fn check(image: &Image) -> Vec<String> {
     let mut complaints = check_in_mode(image, "original");
+    complaints.extend(check_superblocks(image));
     if image.path().metadata().expect("image file").len() <= LOWMEM_BYTES {
         complaints.extend(check_in_mode(image, "lowmem"));
+    }
+    complaints
+}
+
+/// Every copy must carry a right checksum and the same generation.
+fn check_superblocks(image: &Image) -> Vec<String> {
+    let args = ["inspect-internal".as_ref(), "dump-super".as_ref(), "--all".as_ref()];
+    let dump = tool::run("btrfs", &[&args[..], &[image.path().as_os_str()]].concat());
+    let lines_with = |start| dump.lines().filter(move |line: &&str| line.starts_with(start));
+    let mut complaints = Vec::new();
+    let wrong = lines_with("csum\t").filter(|line| !line.contains("[match]"));
+    complaints.extend(wrong.map(|line| format!("superblock: {line}")));
+    let generations: BTreeSet<&str> = lines_with("generation\t").collect();
+    if generations.len() != 1 {
+        complaints.push(format!("superblocks differ: {generations:?}"));
     }
     complaints
 }

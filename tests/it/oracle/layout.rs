@@ -106,6 +106,12 @@ impl Layout {
         counts
     }
 
+    /// Extents that this inode number refers to, in all trees that have it.
+    pub(crate) fn extent_count_of(&self, inode: u64) -> usize {
+        let sources = self.sources.iter().filter(|((_, of, _), _)| *of == inode);
+        sources.map(|(_, (extent, _))| extent).collect::<HashSet<_>>().len()
+    }
+
     pub(crate) fn summary(&self) -> String {
         format!(
             "{} extents {:?} of {} bytes, {} items, {} inline, {} tree blocks",

@@ -138,6 +138,11 @@ impl Manifest {
             .collect()
     }
 
+    /// The inode number of what `path` names, which must exist.
+    pub(crate) fn inode_of(&self, path: &Path) -> u64 {
+        self.entries[path].stat.inode
+    }
+
     /// The hash of what the kernel reads from a file.
     pub(crate) fn hash_of(&self, path: &Path) -> Option<u64> {
         match self.entries.get(path)?.contents {

@@ -49,12 +49,21 @@ pub(crate) fn recompress(image: &Image, to: &str) -> Summary {
     recompress_with(image, &["--to", to], None)
 }
 
+/// Defragments the whole of `image` without asking.
+pub(crate) fn defragment(image: &Image) -> Summary {
+    run("defrag", image, &[], None)
+}
+
 /// `--batch recompress` with `options`, which must end well.
 ///
 /// # Panics
 /// When it does not, or when its last line is no summary.
 pub(crate) fn recompress_with(image: &Image, options: &[&str], threads: Option<usize>) -> Summary {
-    let mut args: Vec<OsString> = vec!["--batch".into(), "recompress".into()];
+    run("recompress", image, options, threads)
+}
+
+fn run(verb: &str, image: &Image, options: &[&str], threads: Option<usize>) -> Summary {
+    let mut args: Vec<OsString> = vec!["--batch".into(), verb.into()];
     args.push(image.path().into());
     args.extend(options.iter().map(OsString::from));
     args.push("--json".into());
@@ -66,6 +75,6 @@ pub(crate) fn recompress_with(image: &Image, options: &[&str], threads: Option<u
     let value: serde_json::Value = serde_json::from_str(last).expect("the last line is JSON");
     assert_eq!(value["type"], "summary", "{last}");
     let summary = serde_json::from_value(value).unwrap_or_else(|error| panic!("{error}: {last}"));
-    eprintln!("{options:?}: {summary:?}");
+    eprintln!("{verb} {options:?}: {summary:?}");
     summary
 }
