@@ -1,18 +1,27 @@
 //! Devices: where the bytes are.
 //!
 //! One small trait, [`Device`], and its forms: a file or block device ([`FileDevice`]), a window onto another device
-//! ([`Partition`]), memory ([`Memory`]), and layers that change how one behaves ([`Overlay`]). Nothing here knows what
-//! the bytes mean. All forms may be used from several threads at once.
+//! ([`Partition`]), memory ([`Memory`]), and layers that change how one behaves: writes kept in memory ([`Overlay`]),
+//! no writes after a failure ([`Latched`]), and for tests a log of all writes ([`Recorder`]) and failures on demand
+//! ([`Faulty`]). Nothing here knows what the bytes mean. All forms may be used from several threads at once.
 
+mod busy;
+mod faulty;
 mod file;
+mod latched;
 mod memory;
 mod overlay;
 mod partition;
+mod recorder;
 
+pub use busy::block_device_paths;
+pub use faulty::{Failure, Faulty, Operation};
 pub use file::FileDevice;
+pub use latched::{AlreadyFailed, Latch, Latched};
 pub use memory::Memory;
 pub use overlay::Overlay;
-pub use partition::Partition;
+pub use partition::{Partition, PartitionEntry, partitions};
+pub use recorder::{Crash, Crashes, Event, Landing, Recorder, Sampling, Tape};
 
 use std::fmt::Debug;
 use std::io;

@@ -5,9 +5,9 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fcntl_lock, flock};
 
-use super::{Access, Device, check_range};
+use super::{Access, Device, busy, check_range};
 use crate::error::{Error, Result};
 
 /// An image file or a block device.
@@ -15,7 +15,19 @@ use crate::error::{Error, Result};
 pub struct FileDevice {
     path: PathBuf,
     file: File,
+    kind: Kind,
     len: u64,
+}
+
+/// What was opened; it decides what must be checked before each commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// An image file that is written. Loop devices over it ask for no lock.
+    Image,
+    /// A block device that is written. As long as it is open, the kernel lets no other exclusive user in.
+    Block,
+    /// Either of them, only read.
+    ReadOnly,
 }
 
 impl FileDevice {
@@ -26,12 +38,12 @@ impl FileDevice {
     pub fn open(path: impl Into<PathBuf>, access: Access) -> Result<Self> {
         let path = path.into();
         let io = |source| Error::Io { device: path.display().to_string(), source };
-        let file = match access {
-            Access::Read => File::open(&path).map_err(io)?,
+        let (file, kind) = match access {
+            Access::Read => (File::open(&path).map_err(io)?, Kind::ReadOnly),
             Access::Write => open_alone(&path)?,
         };
         let len = (&file).seek(SeekFrom::End(0)).map_err(io)?;
-        Ok(Self { path, file, len })
+        Ok(Self { path, file, kind, len })
     }
 
     /// Where it was opened.
@@ -41,27 +53,38 @@ impl FileDevice {
 }
 
 /// Opens for writing, with nobody else using it.
-fn open_alone(path: &Path) -> Result<File> {
+fn open_alone(path: &Path) -> Result<(File, Kind)> {
     let io = |source| Error::Io { device: path.display().to_string(), source };
+    let in_use = |by: String| Error::InUse { path: path.to_owned(), by };
     let is_block = std::fs::metadata(path).map_err(io)?.file_type().is_block_device();
-    let in_use = |by: &str| Error::InUse { path: path.to_owned(), by: by.to_owned() };
     let mut options = OpenOptions::new();
     options.read(true).write(true);
     if is_block {
         // On block devices, and only there, the kernel knows exclusive users: mounts, swap, device mapper, MD.
-        options.custom_flags(OFlags::EXCL.bits() as i32);
+        options.custom_flags(OFlags::EXCL.bits().cast_signed());
     }
     let file = options.open(path).map_err(|source| match source.kind() {
-        io::ErrorKind::ResourceBusy => {
-            in_use("it is mounted or part of another device; unmount it first")
-        }
+        io::ErrorKind::ResourceBusy => in_use(busy::user_of_device(path)),
         _ => io(source),
     })?;
-    if !is_block {
-        flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| in_use("another program has locked it; wait until it is done"))?;
+    if is_block {
+        return Ok((file, Kind::Block));
     }
-    Ok(file)
+    // The first lock keeps other runs of this program out, the second notices virtual machines, which use such locks.
+    flock(&file, FlockOperation::NonBlockingLockExclusive)
+        .and_then(|()| fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive))
+        .map_err(|_| in_use("another program has locked it; wait until that is done".to_owned()))?;
+    check_image(path, &file)?;
+    Ok((file, Kind::Image))
+}
+
+/// Fails if an image file backs a loop device, mounted or not.
+fn check_image(path: &Path, file: &File) -> Result<()> {
+    let io = |source| Error::Io { device: path.display().to_string(), source };
+    match busy::user_of_image(&file.metadata().map_err(io)?) {
+        Some(by) => Err(Error::InUse { path: path.to_owned(), by }),
+        None => Ok(()),
+    }
 }
 
 impl Device for FileDevice {
@@ -97,5 +120,9 @@ impl Device for FileDevice {
             Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
             other => Ok(other?),
         }
+    }
+
+    fn recheck(&self) -> Result<()> {
+        if self.kind == Kind::Image { check_image(&self.path, &self.file) } else { Ok(()) }
     }
 }

@@ -1,9 +1,12 @@
-//! A part of another device.
+//! A part of another device, and tables of them.
 
 use std::io;
 
 use super::{Device, check_range};
 use crate::error::Result;
+
+mod gpt;
+mod mbr;
 
 /// A window onto another device, as a partition is.
 #[derive(Debug)]
@@ -53,3 +56,33 @@ impl<D: Device> Device for Partition<D> {
         self.below.recheck()
     }
 }
+
+/// An entry of a partition table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionEntry {
+    /// Its number, as in the names that Linux gives partitions.
+    pub number: u32,
+    /// Where it starts, in bytes.
+    pub start: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// Its name; only GPT has names.
+    pub name: String,
+}
+
+/// The partitions of a disk, by number; none if there is no partition table.
+pub fn partitions(disk: &dyn Device) -> io::Result<Vec<PartitionEntry>> {
+    if let Some(found) = gpt::read(disk)? {
+        return Ok(found);
+    }
+    mbr::read(disk)
+}
+
+/// A little-endian number of up to 8 bytes; what is missing counts as 0.
+fn number(bytes: &[u8], range: std::ops::Range<usize>) -> u64 {
+    let bytes = bytes.get(range).unwrap_or_default();
+    bytes.iter().rev().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,10 @@
 //! The devices of a filesystem.
 
+use std::io;
 use std::sync::Arc;
 
 use super::Volume;
-use crate::device::Device;
+use crate::device::{AlreadyFailed, Device, Latch, Latched};
 use crate::error::{Error, Place, Result};
 use crate::format::{Damage, DevItem, SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, SuperFlags, Superblock};
 
@@ -81,12 +82,16 @@ impl Member {
             .filter(move |at| at.saturating_add(SUPERBLOCK_SIZE as u64) < total)
     }
 
-    pub(super) fn error(&self, byte: u64, source: std::io::Error) -> Error {
+    pub(super) fn error(&self, byte: u64, source: io::Error) -> Error {
         io_error(&*self.device, byte, source)
     }
 }
 
-pub(super) fn io_error(device: &dyn Device, byte: u64, source: std::io::Error) -> Error {
+pub(super) fn io_error(device: &dyn Device, byte: u64, source: io::Error) -> Error {
+    let inner = source.get_ref().and_then(|inner| inner.downcast_ref());
+    if let Some(AlreadyFailed { device }) = inner {
+        return Error::Latched { device: device.clone() };
+    }
     Error::Io { device: format!("{} at byte {byte}", device.name()), source }
 }
 
@@ -126,7 +131,9 @@ pub(super) fn gather(
     devices: Vec<Arc<dyn Device>>,
 ) -> Result<(Superblock, Vec<Member>, Vec<Clash>)> {
     let mut found = Vec::with_capacity(devices.len());
+    let latch = Latch::default();
     for device in devices {
+        let device: Arc<dyn Device> = Arc::new(Latched::over(device, latch.clone()));
         let superblock = read_primary(&*device)?;
         found.push(Member { device, dev_item: superblock.dev_item, superblock });
     }

@@ -1,5 +1,7 @@
 //! Writing, to every copy.
 
+use std::io;
+
 use super::{Chunk, Member, STRIPE_LEN, Volume};
 use crate::error::{Error, Refusal, Result};
 use crate::format::Logical;
@@ -41,10 +43,7 @@ impl Volume {
     /// Returns once every earlier write is durable on every device.
     pub fn flush(&self) -> Result<()> {
         for member in &self.members {
-            member.device.flush().map_err(|source| Error::Io {
-                device: format!("{} (flush)", member.name()),
-                source,
-            })?;
+            member.device.flush().map_err(|source| flush_error(member, source))?;
         }
         Ok(())
     }
@@ -73,5 +72,14 @@ impl Volume {
     ) -> Result<()> {
         let (member, byte) = self.place(chunk, stripe, within)?;
         member.device.write_at(byte, from).map_err(|source| member.error(byte, source))
+    }
+}
+
+fn flush_error(member: &Member, source: io::Error) -> Error {
+    match member.error(0, source) {
+        Error::Io { source, .. } => {
+            Error::Io { device: format!("{} at a flush", member.name()), source }
+        }
+        other => other,
     }
 }

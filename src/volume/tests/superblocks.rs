@@ -1,6 +1,7 @@
 //! Opening, and writing superblocks.
 
 use super::*;
+use crate::device::{Event, Failure, Faulty, Operation, Recorder, Tape};
 use crate::error::{Place, Refusal};
 use crate::format::SuperFlags;
 
@@ -124,4 +125,44 @@ fn a_change_from_outside_is_noticed() {
     other.generation = 9.into();
     put(&devices[0], &other, SUPERBLOCK_OFFSETS[0]);
     assert!(matches!(volume.recheck(), Err(Error::Refused(Refusal::Changed { .. }))));
+}
+
+#[test]
+fn after_a_failure_nothing_is_written_to_any_device() {
+    let all = devices(2);
+    let failing = Faulty::over(Arc::clone(&all[1])).failing(
+        Operation::Flush,
+        0,
+        Failure::Once(std::io::ErrorKind::Other),
+    );
+    let given: Vec<Arc<dyn Device>> = vec![Arc::clone(&all[0]) as _, Arc::new(failing)];
+    let mut volume = Volume::open(given).unwrap();
+    assert!(matches!(volume.flush(), Err(Error::Io { .. })));
+    let mut next = *volume.superblock();
+    next.generation = 8.into();
+    assert!(matches!(volume.write_superblock(&next), Err(Error::Latched { .. })));
+    assert_eq!(opened(&all).unwrap().superblock().generation.get(), 7);
+}
+
+#[test]
+fn the_primaries_are_durable_before_anything_else_is_touched() {
+    let all = devices(2);
+    let tape = Arc::new(Tape::default());
+    let given = all.iter().zip(0..).map(|(device, number)| {
+        Arc::new(Recorder::over(Arc::clone(device), number, Arc::clone(&tape))) as Arc<dyn Device>
+    });
+    let mut volume = Volume::open(given.collect()).unwrap();
+    volume.write_superblock(&volume.superblock().clone()).unwrap();
+    let [primary, ..] = SUPERBLOCK_OFFSETS;
+    let steps: Vec<_> = tape
+        .events()
+        .iter()
+        .map(|event| match event {
+            Event::Write { device, byte, .. } => (*device, Some(*byte)),
+            Event::Flush { device } => (*device, None),
+        })
+        .collect();
+    let first = [(0, Some(primary)), (1, Some(primary)), (0, None), (1, None)];
+    assert_eq!(steps[..4], first);
+    assert_eq!(steps[4..], [(0, None), (1, None)]);
 }
