@@ -4,6 +4,7 @@ pub mod compress;
 pub mod device;
 pub mod error;
 pub mod format;
+pub mod fs;
 pub mod tree;
 pub mod txn;
 pub mod volume;

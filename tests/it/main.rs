@@ -3,5 +3,6 @@
 mod compress;
 mod fixture;
 mod oracle;
+mod read;
 mod tidy;
 mod tool;
