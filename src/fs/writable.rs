@@ -3,6 +3,7 @@
 use super::{Filesystem, TOP_DIR};
 use crate::error::{Error, Refusal, Result};
 use crate::format::{CompatRo, Incompat, Key, KeyKind, QgroupStatus, SuperFlags, tree_id};
+use crate::volume::Member;
 
 /// Byte of a device replacement's item where its state is (`btrfs_dev_replace_item`).
 const REPLACE_STATE: usize = 32;
