@@ -13,6 +13,7 @@ mod hash;
 mod item;
 mod key;
 mod node;
+mod ranges;
 mod superblock;
 
 pub use address::{Logical, Physical, SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE};
@@ -25,6 +26,7 @@ pub use hash::{extent_data_ref_hash, name_hash};
 pub use item::*;
 pub use key::{Key, KeyKind, RawKey, tree_id};
 pub use node::{HEADER_SIZE, Header, ITEM_SIZE, KEY_PTR_SIZE, KeyPtr, Node, NodeWriter};
+pub use ranges::RangeSet;
 pub use superblock::{BACKUP_ROOTS, BackupRoot, MAGIC, Superblock};
 
 /// Longest stretch of file contents that one compressed extent may hold, and the most it may take on disk, in bytes.

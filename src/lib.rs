@@ -1,10 +1,12 @@
 //! Shows what a Btrfs filesystem really costs on disk, and recompresses it offline with sharing kept.
+pub mod apply;
 pub mod backref;
 pub mod compress;
 pub mod device;
 pub mod error;
 pub mod format;
 pub mod fs;
+pub mod plan;
 pub mod tree;
 pub mod txn;
 pub mod volume;

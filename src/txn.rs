@@ -9,7 +9,6 @@ mod csums;
 mod edit;
 mod free_space;
 mod levels;
-mod ranges;
 mod refs;
 mod repack;
 mod settle;
@@ -17,6 +16,5 @@ mod space;
 
 pub use commit::{Committed, Prepared};
 pub use levels::LeafItems;
-pub use ranges::RangeSet;
 pub use settle::Txn;
 pub use space::{Group, Space, SpaceKind};

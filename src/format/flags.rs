@@ -6,7 +6,7 @@ macro_rules! flag_sets {
     ($($(#[$doc:meta])* $name:ident { $($flag:ident = $value:expr),* $(,)? })*) => {$(
         bitflags! {
             $(#[$doc])*
-            #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+            #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
             pub struct $name: u64 {
                 $(#[expect(missing_docs, reason = "the names are the kernel's")] const $flag = $value;)*
             }

@@ -187,6 +187,11 @@ impl Node {
         }
     }
 
+    /// Key of item or child `slot`, if there are that many.
+    pub fn find_key(&self, slot: usize) -> Option<Key> {
+        (slot < self.len()).then(|| self.key(slot))
+    }
+
     /// Key of the first item or child.
     pub fn first_key(&self) -> Option<Key> {
         (!self.is_empty()).then(|| self.key(0))

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::Result;
-use crate::format::{
-    BackupRoot, Header, Incompat, Logical, NodeWriter, SuperFlags, Superblock, tree_id,
-};
+use crate::format::{BackupRoot, Header, Logical, NodeWriter, SuperFlags, Superblock, tree_id};
 use crate::tree::{Forest, TreeRoot};
 use crate::txn::edit::Dirty;
 use crate::txn::settle::{Trees, Txn};
@@ -17,25 +15,23 @@ pub struct Prepared {
     blocks: BTreeMap<u64, Vec<u8>>,
     superblock: Superblock,
     gone: Vec<u64>,
+    replaced: Vec<(u64, Vec<u64>)>,
 }
 
 /// What a commit did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
     /// The new generation of the filesystem.
     pub generation: u64,
     /// Bytes of tree blocks written, each counted once.
     pub metadata_bytes: u64,
+    /// Which blocks of subvolumes were replaced by which.
+    pub replaced: Vec<(u64, Vec<u64>)>,
 }
 
 impl Prepared {
-    pub(super) fn new(
-        txn: &Txn<'_>,
-        trees: &Trees,
-        header: Header,
-        features: Incompat,
-    ) -> Result<Self> {
-        let mut blocks = txn.written.clone();
+    pub(super) fn new(mut txn: Txn<'_>, trees: &Trees, header: Header) -> Self {
+        let mut blocks = std::mem::take(&mut txn.written);
         let writer = NodeWriter::new(txn.node_size);
         for (tree, edit) in &trees.edits {
             for (at, block) in edit.dirty() {
@@ -61,9 +57,8 @@ impl Prepared {
             let csum = kind.of(&block[32..]);
             block[..32].copy_from_slice(&csum);
         }
-        let superblock = new_superblock(txn, trees, features);
-        let gone = txn.gone().to_vec();
-        Ok(Self { blocks, superblock, gone })
+        let superblock = new_superblock(&txn, trees);
+        Self { blocks, superblock, gone: txn.gone, replaced: txn.replaced }
     }
 
     /// Makes every change of the transaction visible at once, or none of them.
@@ -82,11 +77,12 @@ impl Prepared {
         let stale = self.gone.iter().chain(self.blocks.keys()).copied();
         forest.advance(&self.superblock, stale)?;
         space.settle(); // only now may what was given back be used again
-        Ok(Committed { generation: self.superblock.generation.get(), metadata_bytes })
+        let generation = self.superblock.generation.get();
+        Ok(Committed { generation, metadata_bytes, replaced: self.replaced })
     }
 }
 
-fn new_superblock(txn: &Txn<'_>, trees: &Trees, features: Incompat) -> Superblock {
+fn new_superblock(txn: &Txn<'_>, trees: &Trees) -> Superblock {
     let old = txn.forest.superblock();
     let root = trees.edits[&tree_id::ROOT].root();
     let mut sb = *old;
@@ -94,7 +90,7 @@ fn new_superblock(txn: &Txn<'_>, trees: &Trees, features: Incompat) -> Superbloc
     sb.root = root.bytenr.into();
     sb.root_level = root.level;
     sb.bytes_used = txn.space.used_total().into();
-    sb.incompat_flags = (old.incompat() | features).bits().into();
+    sb.incompat_flags = (old.incompat() | txn.features).bits().into();
     sb.flags = (old.super_flags() | SuperFlags::WRITTEN).bits().into();
     if old.uuid_tree_generation == old.generation {
         // The UUID tree is not changed, so it is as complete as it was.

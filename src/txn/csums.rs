@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
-use crate::format::{Damage, Key, KeyKind, tree_id};
+use crate::format::{Damage, Key, KeyKind, RangeSet, tree_id};
 use crate::tree::Forest;
-use crate::txn::RangeSet;
 use crate::txn::edit::{Edit, TreeEdit};
 
 /// Sizes that checksum items depend on.

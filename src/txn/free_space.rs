@@ -6,9 +6,8 @@ use std::ops::Range;
 use zerocopy::IntoBytes;
 
 use crate::error::{Error, Result};
-use crate::format::{Damage, FreeSpaceInfo, Key, KeyKind, tree_id};
+use crate::format::{Damage, FreeSpaceInfo, Key, KeyKind, RangeSet, tree_id};
 use crate::tree::Forest;
-use crate::txn::RangeSet;
 
 /// Bytes of one bitmap item.
 const BITMAP_BYTES: u64 = 256;

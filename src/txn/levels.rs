@@ -171,6 +171,7 @@ impl Txn<'_> {
             self.written.insert(bytenr, new.bytes().to_vec());
             by.push(KeyPtr { key, bytenr, generation: self.generation });
         }
+        self.replaced.push((old.bytenr(), by.iter().map(|ptr| ptr.bytenr).collect()));
         Ok(by)
     }
 

@@ -9,16 +9,16 @@ use crate::backref::Allocation;
 use crate::error::Result;
 use crate::format::{
     BlockGroupItem, CompatRo, FreeSpaceInfo, Header, Incompat, Key, KeyKind, NodeWriter,
-    QgroupInfo, QgroupStatus, Ref, RootItem, tree_id,
+    QgroupInfo, QgroupStatus, RangeSet, Ref, RootItem, tree_id,
 };
 use crate::tree::{Forest, RootEntry};
 use crate::txn::commit::Prepared;
 use crate::txn::csums::{CsumSizes, csum_edits};
 use crate::txn::edit::{Blocks, Edit, Sizes, TreeEdit};
+use crate::txn::free_space;
 use crate::txn::levels::NewRoot;
 use crate::txn::refs::RefChanges;
 use crate::txn::space::{Space, SpaceKind, block_group_tree};
-use crate::txn::{RangeSet, free_space};
 
 /// A change of the filesystem in the making. See the room's documentation.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub struct Txn<'a> {
     pub(super) refs: RefChanges,
     /// New blocks of subvolumes, by address.
     pub(super) written: BTreeMap<u64, Vec<u8>>,
+    /// Which blocks of subvolumes were replaced by which.
+    pub(super) replaced: Vec<(u64, Vec<u64>)>,
     /// New roots of subvolumes, not yet in the tree of trees.
     pub(super) roots: BTreeMap<u64, NewRoot>,
     /// New roots of subvolumes that the tree of trees has.
@@ -38,9 +40,9 @@ pub struct Txn<'a> {
     /// Checksums of new data, by address of its first byte.
     csums_added: BTreeMap<u64, Vec<u8>>,
     /// Features that new extents need.
-    features: Incompat,
+    pub(super) features: Incompat,
     /// Addresses of blocks that are no longer valid after the commit.
-    gone: Vec<u64>,
+    pub(super) gone: Vec<u64>,
 }
 
 /// Hands blocks to the edit of one tree.
@@ -78,6 +80,7 @@ impl<'a> Txn<'a> {
             has_skinny_metadata: sb.incompat().contains(Incompat::SKINNY_METADATA),
             refs: RefChanges::default(),
             written: BTreeMap::new(),
+            replaced: Vec::new(),
             roots: BTreeMap::new(),
             new_roots: BTreeMap::new(),
             csums_added: BTreeMap::new(),
@@ -104,6 +107,11 @@ impl<'a> Txn<'a> {
         Header::new(sb.metadata_fsid(), self.forest.chunk_tree_uuid())
     }
 
+    /// Bytes of metadata that would still be free after the commit.
+    pub fn metadata_left(&self) -> u64 {
+        self.space.available(SpaceKind::Metadata)
+    }
+
     const fn sizes(&self) -> Sizes {
         let writer = NodeWriter::new(self.node_size);
         Sizes { leaf_capacity: writer.capacity(), ptrs_max: writer.ptrs_max() }
@@ -125,9 +133,8 @@ impl<'a> Txn<'a> {
                 break;
             }
         }
-        let features = self.features;
         let header = self.new_header();
-        Prepared::new(&self, &trees, header, features)
+        Ok(Prepared::new(self, &trees, header))
     }
 
     /// Writes all collected changes of references; gives the data that is no longer referred to.
@@ -291,11 +298,6 @@ impl<'a> Txn<'a> {
             edits.push((key, Some(data)));
         }
         tree.apply(&mut TreeBlocks(self), edits)
-    }
-
-    /// Addresses of blocks that the commit makes invalid.
-    pub(super) fn gone(&self) -> &[u64] {
-        &self.gone
     }
 }
 

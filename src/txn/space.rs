@@ -1,14 +1,14 @@
 //! Free space of the last commit, and what a transaction takes from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::format::{
-    BlockGroupFlags, BlockGroupItem, CompatRo, Damage, Key, KeyKind, Logical, tree_id,
+    BlockGroupFlags, BlockGroupItem, CompatRo, Damage, Key, KeyKind, Logical, RangeSet, tree_id,
 };
 use crate::tree::Forest;
-use crate::txn::{RangeSet, free_space};
+use crate::txn::free_space;
 
 /// What space is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,10 +71,10 @@ pub struct Space {
     /// The same for tree blocks.
     block_cursor: u64,
     node_size: u64,
-    /// Everything taken since the last commit, to be given back by an abort.
+    /// Everything taken since the last commit, to be undone by an abort.
     taken: Vec<Range<u64>>,
-    /// `used` of each changed group as of the last commit.
-    used_before: BTreeMap<u64, u64>,
+    /// Groups that changed since the last commit.
+    changed: BTreeSet<u64>,
 }
 
 impl Space {
@@ -88,7 +88,7 @@ impl Space {
             block_cursor: 0,
             node_size: forest.volume().node_size().into(),
             taken: Vec::new(),
-            used_before: BTreeMap::new(),
+            changed: BTreeSet::new(),
         };
         for (range, item) in block_groups(forest)? {
             let free = if compat_ro.contains(CompatRo::FREE_SPACE_TREE_VALID) {
@@ -212,17 +212,12 @@ impl Space {
     }
 
     fn take(&mut self, range: Range<u64>) {
-        self.note_use(range.start);
         let group = self.group_mut(range.start);
         group.allocatable.remove(range.clone());
         group.used += range.end - range.start;
+        let start = group.range.start;
+        self.changed.insert(start);
         self.taken.push(range);
-    }
-
-    fn note_use(&mut self, at: u64) {
-        let group = self.group_mut(at);
-        let (start, used) = (group.range.start, group.used);
-        self.used_before.entry(start).or_insert(used);
     }
 
     /// Gives a range back that stays untouched until the next commit.
@@ -232,19 +227,20 @@ impl Space {
             let what = "an extent reaches beyond it";
             return Err(Error::in_filesystem(Damage::FreeSpace { start: range.start, what }));
         }
-        self.note_use(range.start);
         let group = self.group_mut(range.start);
         group.used = group.used.checked_sub(range.end - range.start).ok_or_else(|| {
             let what = "more is given back than was in use";
             Error::in_filesystem(Damage::FreeSpace { start: range.start, what })
         })?;
         group.pinned.insert(range);
+        let start = group.range.start;
+        self.changed.insert(start);
         Ok(())
     }
 
     /// Start addresses of the groups that changed since the last commit.
     pub(super) fn changed(&self) -> impl Iterator<Item = &Group> {
-        self.used_before.keys().map(|start| &self.groups[start])
+        self.changed.iter().map(|start| &self.groups[start])
     }
 
     /// Bytes in use in all groups.
@@ -254,7 +250,7 @@ impl Space {
 
     /// After a commit: what was given back can be allocated.
     pub(super) fn settle(&mut self) {
-        for start in std::mem::take(&mut self.used_before).into_keys() {
+        for start in std::mem::take(&mut self.changed) {
             let group = self.group_mut(start);
             let pinned = std::mem::take(&mut group.pinned);
             pinned.iter().for_each(|range| group.allocatable.insert(range));
@@ -263,15 +259,21 @@ impl Space {
         (self.data_cursor, self.block_cursor) = (0, 0);
     }
 
-    /// Undoes all that was taken and given back since the last commit.
-    pub fn abort(&mut self) {
-        for range in std::mem::take(&mut self.taken) {
-            self.group_mut(range.start).allocatable.insert(range);
-        }
-        for (start, used) in std::mem::take(&mut self.used_before) {
-            let group = self.group_mut(start);
-            group.used = used;
+    /// A point to which [`undo_to`](Self::undo_to) can go back.
+    pub const fn mark(&self) -> usize {
+        self.taken.len()
+    }
+
+    /// Undoes all that was taken since `mark`, and all that was given back since the last commit.
+    pub fn undo_to(&mut self, mark: usize) {
+        for group in self.groups.values_mut() {
+            group.used += group.pinned.total();
             group.pinned = RangeSet::default();
+        }
+        for range in self.taken.split_off(mark) {
+            let group = self.group_mut(range.start);
+            group.used -= range.end - range.start;
+            group.allocatable.insert(range);
         }
         (self.data_cursor, self.block_cursor) = (0, 0);
     }

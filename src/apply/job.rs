@@ -1,0 +1,312 @@
+//! The loop over windows, batches and passes.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use rayon::prelude::*;
+
+use crate::apply::batch::{Batch, Part, join_parts, write_data};
+use crate::apply::encode::{Encoded, Workers};
+use crate::apply::progress::{Observer, Outcome, Progress};
+use crate::error::{Error, Result};
+use crate::fs::Filesystem;
+use crate::plan::{InlineItem, Request, Run, Selection, SkipReason, Skipped, Step, Walk};
+use crate::txn::Space;
+
+/// Contents to encode at a time, in bytes. With what waits to be written, it bounds the memory that a run needs.
+const WINDOW_BYTES: u64 = 64 << 20;
+/// Inline extents to encode at a time.
+const WINDOW_ITEMS: usize = 16 << 10;
+/// New data after which to commit, in bytes.
+const BATCH_BYTES: u64 = 256 << 20;
+/// Old extents, and leaves, after which to commit.
+const BATCH_ITEMS: usize = 32 << 10;
+/// Passes after which to stop in any case.
+const PASSES_MAX: u32 = 16;
+
+/// Rewrites what is selected as requested, until nothing is left to do or `stop` is set.
+///
+/// Everything committed stays when this fails or stops; what was not yet committed is as it was.
+///
+/// # Errors
+/// If the filesystem must not be written, a device fails, or its metadata is corrupt.
+pub fn run(
+    fs: &mut Filesystem,
+    request: &Request,
+    selection: &Selection,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+) -> Result<Outcome> {
+    fs.writable()?;
+    let space = Space::load(fs.forest())?;
+    let mut job = Job {
+        sector: fs.forest().volume().sector_size().into(),
+        fs,
+        request: request.clone(),
+        walk: Walk::new(request.clone(), selection),
+        space,
+        workers: Workers::default(),
+        batch: Batch::default(),
+        again: VecDeque::new(),
+        progress: Progress::default(),
+        observer,
+    };
+    let mut is_stopped = false;
+    for pass in 1..=PASSES_MAX {
+        let commits = job.progress.commits;
+        job.progress.pass = pass;
+        job.progress.skipped.remove(&SkipReason::NoSpace);
+        is_stopped = job.pass(stop)?;
+        if is_stopped || job.progress.commits == commits || request.force {
+            break;
+        }
+        job.walk.restart(selection);
+    }
+    job.observer.progress(&job.progress);
+    Ok(Outcome { progress: job.progress, is_stopped })
+}
+
+/// What was gathered to be encoded at a time.
+#[derive(Default)]
+struct Window {
+    runs: Vec<Run>,
+    inline: Vec<InlineItem>,
+    bytes: u64,
+}
+
+impl Window {
+    fn is_full(&self) -> bool {
+        self.bytes >= WINDOW_BYTES || self.inline.len() >= WINDOW_ITEMS
+    }
+
+    fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.inline.is_empty()
+    }
+
+    fn add(&mut self, run: Run) {
+        self.bytes += run.data_bytes();
+        self.runs.push(run);
+    }
+}
+
+/// Results in the order of the window's runs and inline extents.
+struct EncodedWindow {
+    runs: Vec<Result<Vec<Encoded>>>,
+    inline: Vec<Result<Option<Vec<u8>>>>,
+}
+
+struct Job<'a> {
+    fs: &'a mut Filesystem,
+    request: Request,
+    walk: Walk,
+    space: Space,
+    workers: Workers,
+    batch: Batch,
+    /// Runs whose batch could not be committed at once.
+    again: VecDeque<Run>,
+    progress: Progress,
+    observer: &'a mut dyn Observer,
+    sector: u64,
+}
+
+impl Job<'_> {
+    /// Goes once through everything selected; tells whether it was stopped.
+    fn pass(&mut self, stop: &AtomicBool) -> Result<bool> {
+        loop {
+            let is_stopped = stop.load(Ordering::Relaxed);
+            let window = if is_stopped { Window::default() } else { self.gather()? };
+            if window.is_empty() {
+                self.commit()?;
+                if is_stopped || self.again.is_empty() {
+                    return Ok(is_stopped);
+                }
+                continue;
+            }
+            let encoded = self.encode(&window)?;
+            self.decide(window, encoded)?;
+            let (extents, leaves) = self.batch.size();
+            if self.batch.data_bytes() >= BATCH_BYTES || extents.max(leaves) >= BATCH_ITEMS {
+                self.commit()?;
+            }
+            self.observer.progress(&self.progress);
+        }
+    }
+
+    fn gather(&mut self) -> Result<Window> {
+        let mut window = Window::default();
+        while let Some(mut run) = self.again.pop_front() {
+            if run.locate_again(self.fs.forest())? {
+                window.add(run);
+            } else {
+                self.skip_run(&run, SkipReason::Inconsistent);
+            }
+            if window.is_full() {
+                return Ok(window);
+            }
+        }
+        while !window.is_full() {
+            match self.walk.next(self.fs.forest())? {
+                Some(Step::Run(run)) => window.add(run),
+                Some(Step::Inline(item)) => window.inline.push(item),
+                Some(Step::Skip(skipped)) => self.skip(skipped),
+                None => break,
+            }
+        }
+        Ok(window)
+    }
+
+    /// Encodes a window on all cores, and meanwhile writes what the window before it left to be written.
+    fn encode(&mut self, window: &Window) -> Result<EncodedWindow> {
+        let unwritten = self.batch.take_unwritten();
+        let (forest, request, workers) = (self.fs.forest(), &self.request, &self.workers);
+        let chunks: Vec<_> = window
+            .runs
+            .iter()
+            .flat_map(|run| run.chunks.iter().map(move |chunk| (run, chunk)))
+            .collect();
+        let (written, chunks, inline) = thread::scope(|scope| {
+            let writer = scope.spawn(move || write_data(forest, unwritten));
+            let chunks: Vec<Result<Encoded>> = chunks
+                .into_par_iter()
+                .map(|(run, chunk)| workers.encode_chunk(forest, request, run, chunk))
+                .collect();
+            let inline = window
+                .inline
+                .par_iter()
+                .map(|item| workers.encode_inline(forest, request, item))
+                .collect();
+            (writer.join().expect("writing does not panic"), chunks, inline)
+        });
+        written?;
+        let mut chunks = chunks.into_iter();
+        let runs = window
+            .runs
+            .iter()
+            .map(|run| chunks.by_ref().take(run.chunks.len()).collect::<Vec<_>>())
+            .map(|run| run.into_iter().collect())
+            .collect();
+        Ok(EncodedWindow { runs, inline })
+    }
+
+    fn decide(&mut self, window: Window, encoded: EncodedWindow) -> Result<()> {
+        for (item, new) in window.inline.iter().zip(encoded.inline) {
+            match new {
+                Ok(Some(new)) => self.batch.add_inline(item, new),
+                Ok(None) => {}
+                Err(error) if error.is_corrupt() => {
+                    let place = (item.leaf.owner(), item.key.objectid, item.key.offset);
+                    self.skip(Skipped { reason: SkipReason::Damaged, place });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let generation = self.progress.generation;
+        for (mut run, encoded) in window.runs.into_iter().zip(encoded.runs) {
+            let is_current = self.progress.generation == generation;
+            if !is_current && !run.locate_again(self.fs.forest())? {
+                self.skip_run(&run, SkipReason::Inconsistent);
+                continue;
+            }
+            self.decide_run(run, encoded)?;
+        }
+        Ok(())
+    }
+
+    fn decide_run(&mut self, run: Run, encoded: Result<Vec<Encoded>>) -> Result<()> {
+        let bytes = run.data_bytes();
+        self.progress.examined += bytes;
+        self.progress.place = Some(run.place);
+        let encoded = match encoded {
+            Ok(encoded) => encoded,
+            // A sector that can't be read is as lost as one that is wrong.
+            Err(Error::Corrupt { .. } | Error::Io { .. }) => {
+                self.skip_run(&run, SkipReason::Damaged);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let parts = join_parts(encoded);
+        let new_bytes = parts.iter().map(Part::disk_bytes).sum();
+        if !self.request.accepts(&run, new_bytes, parts.len(), self.sector) {
+            self.walk.settle(&run);
+            self.skip_run(&run, SkipReason::NoGain);
+            return Ok(());
+        }
+        let Err(back) = self.batch.add(&mut self.space, self.sector, run, parts) else {
+            return Ok(());
+        };
+        let (mut run, parts) = *back;
+        if self.batch.is_empty() {
+            self.skip_run(&run, SkipReason::NoSpace);
+            return Ok(());
+        }
+        // The commit gives space back.
+        self.commit()?;
+        if !run.locate_again(self.fs.forest())? {
+            self.skip_run(&run, SkipReason::Inconsistent);
+        } else if let Err(back) = self.batch.add(&mut self.space, self.sector, run, parts) {
+            self.skip_run(&back.0, SkipReason::NoSpace);
+        }
+        Ok(())
+    }
+
+    /// Commits the batch, if there is anything in it.
+    fn commit(&mut self) -> Result<()> {
+        let mut batch = std::mem::take(&mut self.batch);
+        if batch.is_empty() {
+            return Ok(());
+        }
+        write_data(self.fs.forest(), batch.take_unwritten())?;
+        let committed = match batch.commit(self.fs.forest_mut(), &mut self.space) {
+            Ok(committed) => committed,
+            Err(Error::NoSpace(_)) => {
+                self.halve(batch);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let progress = &mut self.progress;
+        for run in batch.runs() {
+            progress.replaced_disk += run.disk_bytes();
+            progress.extents_rewritten += run.extents.len() as u64;
+        }
+        progress.new_disk += batch.data_bytes();
+        progress.inline_rewritten += batch.inline_count() as u64;
+        progress.written += batch.data_bytes() + committed.metadata_bytes;
+        progress.commits += 1;
+        progress.generation = committed.generation;
+        let (old, new) = batch.extents();
+        self.walk.follow(&committed.replaced, old, new);
+        self.observer.progress(&self.progress);
+        Ok(())
+    }
+
+    /// After a batch whose metadata did not fit: its first half is tried again soon, the rest in the next pass.
+    fn halve(&mut self, batch: Batch) {
+        let mut runs = batch.into_runs();
+        if let [run] = runs.as_slice() {
+            self.skip_run(&run.clone(), SkipReason::NoSpace);
+            return;
+        }
+        runs.truncate(runs.len() / 2);
+        self.again.extend(runs);
+    }
+
+    fn skip_run(&mut self, run: &Run, reason: SkipReason) {
+        for _ in &run.extents {
+            self.skip(Skipped { reason, place: run.place });
+        }
+    }
+
+    fn skip(&mut self, skipped: Skipped) {
+        let is_new = self.progress.pass == 1 || skipped.reason == SkipReason::NoSpace;
+        if is_new {
+            *self.progress.skipped.entry(skipped.reason).or_insert(0) += 1;
+        }
+        let is_damage = matches!(skipped.reason, SkipReason::Damaged | SkipReason::Inconsistent);
+        if is_new && is_damage {
+            self.observer.damaged(skipped);
+        }
+    }
+}
