@@ -12,6 +12,7 @@ mod member;
 mod parity;
 mod read;
 mod row;
+mod scan;
 mod superblocks;
 mod write;
 
@@ -22,6 +23,7 @@ mod tests;
 pub use chunk::{Chunk, Profile, STRIPE_LEN};
 pub use fault::{Fault, FaultKind};
 pub use member::{Clash, Member};
+pub use scan::find_members;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};

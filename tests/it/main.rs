@@ -4,5 +4,6 @@ mod compress;
 mod fixture;
 mod oracle;
 mod read;
+mod profiles;
 mod tidy;
 mod tool;

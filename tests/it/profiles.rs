@@ -1,0 +1,131 @@
+//! Volumes of several devices that the kernel made: every copy, what parity rebuilds, what is written.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use btrpress::device::{Access, Device, FileDevice};
+use btrpress::error::Error;
+use btrpress::format::{Key, KeyKind, Logical, tree_id};
+use btrpress::tree::Forest;
+use btrpress::volume::{Volume, find_members};
+
+use crate::fixture::fixture;
+
+/// Fixtures of several devices, and how many of them may be missing.
+const PROFILES: [(&str, usize); 6] =
+    [("raid0", 0), ("raid1", 1), ("raid1c3", 2), ("raid10", 1), ("raid5", 1), ("raid6", 2)];
+
+fn open(paths: &[PathBuf], access: Access) -> Result<Forest, Error> {
+    let devices = paths.iter().map(|path| {
+        FileDevice::open(path, access).map(|device| Arc::new(device) as Arc<dyn Device>)
+    });
+    Forest::open(Volume::open(devices.collect::<Result<_, _>>()?)?)
+}
+
+/// Where all extents are, of data and of tree blocks, and their lengths in bytes.
+fn extents(forest: &Forest) -> Vec<(Logical, usize)> {
+    let node_size = forest.volume().node_size() as usize;
+    let tree = forest.tree(tree_id::EXTENT).unwrap();
+    let items = tree.items().map(|item| item.unwrap().key());
+    items
+        .filter_map(|Key { objectid, kind, offset }| match kind {
+            KeyKind::EXTENT_ITEM => Some((Logical(objectid), offset as usize)),
+            KeyKind::METADATA_ITEM => Some((Logical(objectid), node_size)),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Reads all data that has checksums. Gives the number of its bytes.
+fn verify_data(forest: &Forest) -> usize {
+    let volume = forest.volume();
+    let (sector, sum) = (volume.sector_size() as usize, volume.checksum_kind().size());
+    let mut total = 0;
+    for item in forest.tree(tree_id::CSUM).unwrap().items() {
+        let item = item.unwrap();
+        let mut at = item.key().offset;
+        // An item may reach over the end of a chunk.
+        for checksum in item.data().chunks_exact(sum) {
+            volume.read_data(Logical(at), checksum, &mut vec![0; sector]).unwrap();
+            at += sector as u64;
+            total += sector;
+        }
+    }
+    total
+}
+
+#[test]
+fn every_copy_of_every_extent_is_the_same() {
+    for (name, _) in PROFILES {
+        let fixture = fixture(name);
+        let forest = open(&fixture.devices(), Access::Read).unwrap();
+        let volume = forest.volume();
+        assert!(verify_data(&forest) > 1 << 17, "{name}");
+        for (at, len) in extents(&forest) {
+            let [mut first, mut other] = [vec![0; len], vec![0; len]];
+            volume.read_copy(at, 0, &mut first).unwrap();
+            for copy in 1..volume.copies(at).unwrap() {
+                volume.read_copy(at, copy, &mut other).unwrap();
+                assert!(first == other, "{name}: {at}, copy {copy}");
+            }
+        }
+        assert_eq!(volume.fault_count(), 0, "{name}");
+        assert!(volume.missing_devices().is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn everything_is_read_without_as_many_devices_as_the_profile_allows() {
+    for (name, may_miss) in PROFILES {
+        let fixture = fixture(name);
+        let all = fixture.devices();
+        let total = verify_data(&open(&all, Access::Read).unwrap());
+        // Every set of devices, as bits.
+        for missing in (1_u32..1 << all.len()).filter(|set| set.count_ones() as usize == may_miss) {
+            let there = all.iter().enumerate().filter(|(number, _)| missing >> number & 1 == 0);
+            let there: Vec<_> = there.map(|(_, path)| path.clone()).collect();
+            let forest = open(&there, Access::Read).unwrap();
+            assert_eq!(verify_data(&forest), total, "{name} without {missing:b}");
+            let known = forest.volume().missing_devices().len();
+            assert_eq!(known, may_miss, "{name} without {missing:b}");
+        }
+    }
+}
+
+#[test]
+fn without_redundancy_a_missing_device_is_an_error() {
+    let fixture = fixture("raid0");
+    assert!(open(&fixture.devices()[1..], Access::Read).is_err());
+}
+
+/// The kernel's copies and parity are what ours would be: writing what is there changes no byte of any device.
+#[test]
+fn writing_what_is_there_changes_nothing() {
+    for (name, _) in PROFILES {
+        let fixture = fixture(name);
+        let before: Vec<_> = fixture.devices().iter().map(|path| fs::read(path).unwrap()).collect();
+        let forest = open(&fixture.devices(), Access::Write).unwrap();
+        let volume = forest.volume();
+        for (at, len) in extents(&forest) {
+            let mut bytes = vec![0; len];
+            volume.read_any(at, &mut bytes).unwrap();
+            volume.write(at, &bytes).unwrap();
+        }
+        volume.flush().unwrap();
+        drop(forest);
+        for (path, before) in fixture.devices().iter().zip(before) {
+            assert!(fs::read(path).unwrap() == before, "{name}: {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn one_device_finds_the_others() {
+    for (name, _) in PROFILES {
+        let fixture = fixture(name);
+        let mut found = find_members(&fixture.path()).unwrap();
+        found.sort();
+        assert_eq!(found, fixture.devices(), "{name}");
+    }
+}
