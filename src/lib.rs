@@ -8,5 +8,6 @@ pub mod format;
 pub mod fs;
 pub mod plan;
 pub mod tree;
+pub mod tui;
 pub mod txn;
 pub mod volume;

@@ -7,3 +7,4 @@ mod read;
 mod profiles;
 mod tidy;
 mod tool;
+mod tui;
