@@ -27,7 +27,7 @@ fn a_large_tree_survives_every_change_of_algorithm_and_lives_on() {
     if !tool::kernel_can_judge("the large tree of every shape of file") {
         return;
     }
-    let image = Image::mkfs(3 << 30, &[]);
+    let image = Image::mkfs(2 << 30, &[]);
     let mount = image.mount("rw");
     workload::grow(&mount, MEGABYTES);
     assert_eq!(mount.unmount(), NONE);

@@ -1,19 +1,23 @@
 //! Filesystem images and kernel mounts of them, undone also when a test panics.
 
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::hash::Hasher as _;
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use twox_hash::XxHash64;
 
 use crate::tool;
 
 /// How often a loop device or mount that another test is using is asked for again.
 const ATTEMPT_COUNT: u32 = 50;
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(100);
+const DIGEST_BLOCK_BYTES: u64 = 64 << 10;
 /// Marks of lines in the kernel's log that are no complaint.
 const HARMLESS: [&str; 2] = ["BTRFS info", "space cache v1 is being deprecated"];
 
@@ -68,22 +72,21 @@ impl Image {
 
     /// A number that tells two images apart exactly when a byte differs.
     pub(crate) fn digest(&self) -> u64 {
-        let mut file = File::open(&self.path).expect("image file");
-        let mut hasher = twox_hash::XxHash64::with_seed(0);
-        let mut block = vec![0; 1 << 20];
-        let mut at_bytes: u64 = 0;
-        loop {
-            let count = file.read(&mut block).expect("image file");
-            if count == 0 {
-                return std::hash::Hasher::finish(&hasher);
-            }
-            // A hole and written zeros are the same bytes, so zeros are left out.
+        let file = File::open(&self.path).expect("image file");
+        let mut hasher = XxHash64::with_seed(0);
+        let mut block = vec![0; DIGEST_BLOCK_BYTES as usize];
+        let mut next_bytes = 0;
+        // A hole and written zeros are the same bytes: holes are jumped over, zeros left out.
+        while let Ok(data_bytes) = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(next_bytes)) {
+            let at_bytes = data_bytes / DIGEST_BLOCK_BYTES * DIGEST_BLOCK_BYTES;
+            let count = file.read_at(&mut block, at_bytes).expect("image file");
             if block[..count].iter().any(|byte| *byte != 0) {
-                std::hash::Hasher::write(&mut hasher, &at_bytes.to_le_bytes());
-                std::hash::Hasher::write(&mut hasher, &block[..count]);
+                hasher.write(&at_bytes.to_le_bytes());
+                hasher.write(&block[..count]);
             }
-            at_bytes += count as u64;
+            next_bytes = at_bytes + DIGEST_BLOCK_BYTES;
         }
+        hasher.finish()
     }
 
     /// Flips one bit of the first place where `needle` stands in the image.
@@ -96,9 +99,8 @@ impl Image {
             .windows(needle.len())
             .position(|window| window == needle)
             .expect("the needle is in the image");
-        let mut file = File::options().write(true).open(&self.path).expect("image file");
-        file.seek(SeekFrom::Start(at_bytes as u64)).expect("seek");
-        file.write_all(&[bytes[at_bytes] ^ 1]).expect("image file");
+        let file = File::options().write(true).open(&self.path).expect("image file");
+        file.write_all_at(&[bytes[at_bytes] ^ 1], at_bytes as u64).expect("image file");
     }
 }
 
