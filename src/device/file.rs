@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fcntl_lock, flock};
+use rustix::io::Errno;
 
 use super::{Access, Device, busy, check_range};
 use crate::error::{Error, Result};
@@ -38,9 +39,18 @@ impl FileDevice {
     pub fn open(path: impl Into<PathBuf>, access: Access) -> Result<Self> {
         let path = path.into();
         let io = |source| Error::Io { device: path.display().to_string(), source };
+        let kind = std::fs::metadata(&path).map_err(io)?.file_type();
+        if !kind.is_file() && !kind.is_block_device() {
+            let path = path.display().to_string();
+            return Err(Error::WrongType {
+                path,
+                what: "is neither a block device nor an image file",
+            });
+        }
         let (file, kind) = match access {
             Access::Read => (File::open(&path).map_err(io)?, Kind::ReadOnly),
-            Access::Write => open_alone(&path)?,
+            Access::Write if kind.is_block_device() => (open_device(&path)?, Kind::Block),
+            Access::Write => (open_image(&path)?, Kind::Image),
         };
         let len = (&file).seek(SeekFrom::End(0)).map_err(io)?;
         Ok(Self { path, file, kind, len })
@@ -52,30 +62,38 @@ impl FileDevice {
     }
 }
 
-/// Opens for writing, with nobody else using it.
-fn open_alone(path: &Path) -> Result<(File, Kind)> {
+/// Opens a block device for writing, with nobody else using it.
+fn open_device(path: &Path) -> Result<File> {
+    // The kernel knows exclusive users of block devices: mounts, swap, device mapper, MD.
+    let exclusive = OFlags::EXCL.bits().cast_signed();
+    let opened = OpenOptions::new().read(true).write(true).custom_flags(exclusive).open(path);
+    opened.map_err(|source| match source.kind() {
+        io::ErrorKind::ResourceBusy => {
+            Error::InUse { path: path.to_owned(), by: busy::user_of_device(path) }
+        }
+        _ => Error::Io { device: path.display().to_string(), source },
+    })
+}
+
+/// Opens an image file for writing, with nobody else using it.
+fn open_image(path: &Path) -> Result<File> {
     let io = |source| Error::Io { device: path.display().to_string(), source };
-    let in_use = |by: String| Error::InUse { path: path.to_owned(), by };
-    let is_block = std::fs::metadata(path).map_err(io)?.file_type().is_block_device();
-    let mut options = OpenOptions::new();
-    options.read(true).write(true);
-    if is_block {
-        // On block devices, and only there, the kernel knows exclusive users: mounts, swap, device mapper, MD.
-        options.custom_flags(OFlags::EXCL.bits().cast_signed());
-    }
-    let file = options.open(path).map_err(|source| match source.kind() {
-        io::ErrorKind::ResourceBusy => in_use(busy::user_of_device(path)),
-        _ => io(source),
-    })?;
-    if is_block {
-        return Ok((file, Kind::Block));
-    }
+    let file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
     // The first lock keeps other runs of this program out, the second notices virtual machines, which use such locks.
-    flock(&file, FlockOperation::NonBlockingLockExclusive)
-        .and_then(|()| fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive))
-        .map_err(|_| in_use("another program has locked it; wait until that is done".to_owned()))?;
+    let alone = FlockOperation::NonBlockingLockExclusive;
+    for locked in [flock(&file, alone), fcntl_lock(&file, alone)] {
+        match locked {
+            // Some network filesystems have no locks.
+            Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            Err(Errno::AGAIN | Errno::ACCESS) => {
+                let by = "another program has locked it; wait until that is done".to_owned();
+                return Err(Error::InUse { path: path.to_owned(), by });
+            }
+            Err(other) => return Err(io(other.into())),
+        }
+    }
     check_image(path, &file)?;
-    Ok((file, Kind::Image))
+    Ok(file)
 }
 
 /// Fails if an image file backs a loop device, mounted or not.
@@ -117,7 +135,7 @@ impl Device for FileDevice {
             byte,
             len,
         ) {
-            Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+            Err(Errno::OPNOTSUPP) => Ok(()),
             other => Ok(other?),
         }
     }

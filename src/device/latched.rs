@@ -36,7 +36,7 @@ impl<D: Device> Latched<D> {
         let Latch(failed) = &self.latch;
         if let Some(device) = failed.get() {
             let failed = AlreadyFailed { device: device.clone() };
-            return Err(io::Error::new(io::ErrorKind::BrokenPipe, failed));
+            return Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, failed));
         }
         write(&self.below).inspect_err(|_| {
             failed.get_or_init(|| self.below.name());

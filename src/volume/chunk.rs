@@ -137,6 +137,9 @@ impl Chunk {
         check(flags.intersects(kinds), "chunk type", flags.bits())?;
         check(kinds.union(BlockGroupFlags::PROFILES).contains(flags), "chunk type", flags.bits())?;
         check(profile.allows(stripes.len()), "number of stripes", stripes.len() as u64)?;
+        if let Some(devid) = twice(stripes).filter(|_| profile != Profile::Dup) {
+            return Err(Damage::Value { what: "device of two stripes", found: devid });
+        }
         check(item.stripe_len.get() == STRIPE_LEN, "stripe length", item.stripe_len.get())?;
         let sub_stripes = item.sub_stripes.get();
         check(profile != Profile::Raid10 || sub_stripes == 2, "sub stripes", sub_stripes.into())?;
@@ -287,6 +290,13 @@ impl Chunk {
             at = next;
         }
     }
+}
+
+/// A device that more than one stripe is on.
+fn twice(stripes: &[Stripe]) -> Option<u64> {
+    let mut devids: Vec<u64> = stripes.iter().map(|stripe| stripe.devid.get()).collect();
+    devids.sort_unstable();
+    devids.windows(2).find(|pair| pair.first() == pair.last())?.first().copied()
 }
 
 /// Stripes of each row that hold different data.

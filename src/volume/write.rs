@@ -40,6 +40,25 @@ impl Volume {
         Ok(())
     }
 
+    /// Gives free space back to what is below the devices; its bytes are then unspecified. Where there is parity
+    /// nothing is given back, since it would no longer fit.
+    pub fn discard(&self, at: Logical, len: u64) -> Result<()> {
+        let (chunk, start) = self.chunk_of(at, len as usize)?;
+        let end = start.saturating_add(len);
+        let mut offset = start;
+        while offset < end && chunk.profile.parities() == 0 {
+            let spot = chunk.spot(offset);
+            let len = spot.len.min(end.saturating_sub(offset));
+            for copy in 0..chunk.plain_copies() {
+                let stripe = spot.first.saturating_add(copy);
+                let (member, byte) = self.place(chunk, stripe, spot.within)?;
+                member.device.discard(byte, len).map_err(|source| member.error(byte, source))?;
+            }
+            offset = offset.saturating_add(len);
+        }
+        Ok(())
+    }
+
     /// Returns once every earlier write is durable on every device.
     pub fn flush(&self) -> Result<()> {
         for member in &self.members {

@@ -1,10 +1,11 @@
 //! Integration tests.
 
+mod busy;
 mod compress;
 mod fixture;
 mod oracle;
-mod read;
 mod profiles;
+mod read;
 mod tidy;
 mod tool;
 mod tui;

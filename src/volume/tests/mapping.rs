@@ -151,18 +151,19 @@ fn impossible_chunks_are_refused() {
     let data = BlockGroupFlags::DATA;
     let mib = 1 << 20;
     let at = 4 << 30;
-    let cases: [Case; 14] = [
+    let cases: [Case; 15] = [
         ("no stripes", at, data, mib, &[]),
-        ("too many stripes", at, data, mib, &[(1, 0), (1, mib)]),
+        ("too many stripes", at, data, mib, &[(1, 0), (2, 0)]),
         ("too few for raid1", at, data | BlockGroupFlags::RAID1, mib, &[(1, 0)]),
-        ("odd raid10", at, data | BlockGroupFlags::RAID10, mib, &[(1, 0); 3]),
-        ("raid6 of two", at, data | BlockGroupFlags::RAID6, mib, &[(1, 0); 2]),
+        ("odd raid10", at, data | BlockGroupFlags::RAID10, mib, &[(1, 0), (2, 0), (3, 0)]),
+        ("raid6 of two", at, data | BlockGroupFlags::RAID6, mib, &[(1, 0), (2, 0)]),
         ("two profiles", at, BlockGroupFlags::DUP | BlockGroupFlags::RAID1 | data, mib, &[(1, 0)]),
+        ("one device twice", at, data | BlockGroupFlags::RAID1, mib, &[(1, 0), (1, mib)]),
         ("no type", at, BlockGroupFlags::empty(), mib, &[(1, 0)]),
         ("unknown flag", at, BlockGroupFlags::from_bits_retain(1 << 40 | 1), mib, &[(1, 0)]),
         ("no length", at, data, 0, &[(1, 0)]),
         ("odd length", at, data, 4097, &[(1, 0)]),
-        ("uneven rows", at, data | BlockGroupFlags::RAID0, 3 << 16, &[(1, 0), (1, mib)]),
+        ("uneven rows", at, data | BlockGroupFlags::RAID0, 3 << 16, &[(1, 0), (2, 0)]),
         ("end above all", u64::MAX - 4095, data, mib, &[(1, 0)]),
         ("stripe above all", at, data, mib, &[(1, u64::MAX - 4095)]),
         ("overlap", START + 4096, data, mib, &[(1, 0)]),
@@ -204,4 +205,12 @@ fn ranges_that_leave_a_chunk_are_refused() {
     assert_eq!(damage(volume.write(last, &[0; 8192])), Damage::ChunkEnd { chunk, len: 8192 });
     let at = Logical(START + STRIPE_LEN);
     assert_eq!(damage(volume.read_any(at, &mut [0])), Damage::NoChunk { at });
+}
+
+#[test]
+fn free_space_is_given_back_where_no_parity_is() {
+    let devices = devices(2);
+    let volume = volume(&devices, &[], BlockGroupFlags::DATA | BlockGroupFlags::RAID0, 2);
+    volume.discard(Logical(START + 4096), 3 * STRIPE_LEN).unwrap();
+    volume.discard(Logical(START + 4096), 4 * STRIPE_LEN).unwrap_err();
 }
