@@ -1,11 +1,13 @@
 //! Integration tests.
 
 mod busy;
+mod cli;
 mod compress;
 mod fixture;
 mod oracle;
 mod profiles;
 mod read;
+mod report;
 mod tidy;
 mod tool;
 mod tui;

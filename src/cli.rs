@@ -1,0 +1,50 @@
+//! The command line: what can be typed, and what it means.
+//!
+//! [`Cli`] is the words as typed; each command's module carries it out.
+
+mod args;
+mod demo;
+mod generate;
+mod list;
+mod open;
+mod report;
+mod status;
+
+pub(crate) use args::{Cli, Command};
+pub(crate) use status::exit_status;
+
+use anyhow::Result;
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+
+use self::open::Source;
+
+/// Carries out what was asked for.
+pub(crate) fn run(cli: Cli) -> Result<()> {
+    let is_demo = cli.demo;
+    match cli.command {
+        Some(Command::Report(args)) => {
+            report::run(&Source::new(args.devices.clone(), is_demo), &args)
+        }
+        Some(Command::Ls(args)) => {
+            let (devices, path) = args.split(is_demo);
+            list::list(&Source::new(devices, is_demo), &path, args.units())
+        }
+        Some(Command::Cat(args)) => {
+            let (devices, path) = args.split(is_demo);
+            list::cat(&Source::new(devices, is_demo), &path)
+        }
+        Some(Command::Completions { shell }) => generate::completions(shell),
+        Some(Command::Man) => generate::man(),
+        None => {
+            anyhow::bail!(
+                "the interactive UI is not part of this build; see `btrpress report --help`"
+            )
+        }
+    }
+}
+
+/// Ends the program with a message about wrong usage.
+pub(crate) fn wrong_usage(kind: ErrorKind, message: &str) -> ! {
+    Cli::command().error(kind, message).exit()
+}

@@ -1,0 +1,136 @@
+//! The words that can be typed.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use btrpress::report::Units;
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+const EXAMPLES: &str = "\
+Examples:
+  btrpress /dev/sdb1                                       look around in the interactive UI
+  btrpress --demo                                          the same on a built-in image
+  btrpress report /dev/sdb1                                what compsize would say of all of it
+  btrpress report disk.img --path home --depth 2           a line for each directory, two levels deep
+  btrpress ls disk.img home/mia                            a directory, with what each file takes
+  btrpress cat disk.img home/mia/notes.txt > notes.txt     a file's contents
+  btrpress recompress disk.img --to zstd:15 --dry-run      what recompressing would do
+  btrpress --batch recompress disk.img --to zstd:15        do it, and ask nothing
+
+Exit status:
+  0 done   1 failed, the filesystem is as of the last commit   2 wrong usage
+  3 refused: in use, or in a state that must not be written    4 done, but damaged extents were skipped
+  5 stopped for lack of space, what was done stays done";
+
+/// Shows what an unmounted Btrfs filesystem really costs on disk, and recompresses it with sharing kept.
+///
+/// Without a command the interactive UI opens. A DEVICE is a block device or an image file; DEVICE:N is partition N
+/// inside it. Give all devices of a filesystem that has several.
+#[derive(Debug, Parser)]
+#[command(
+    name = "btrpress",
+    version,
+    after_help = EXAMPLES,
+    subcommand_precedence_over_arg = true,
+    args_conflicts_with_subcommands = false,
+    max_term_width = 100
+)]
+pub(crate) struct Cli {
+    /// Block devices or image files to look at in the interactive UI.
+    #[arg(value_name = "DEVICE")]
+    pub(crate) devices: Vec<PathBuf>,
+
+    /// Use a private copy of the built-in demo image in place of a DEVICE.
+    #[arg(long, global = true)]
+    pub(crate) demo: bool,
+
+    /// Ask nothing.
+    #[arg(long, global = true)]
+    pub(crate) batch: bool,
+
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show what is stored and what it takes, as compsize does.
+    Report(ReportArgs),
+    /// List a directory with what each file takes on disk.
+    Ls(PathArgs),
+    /// Write a file's contents, verified, to standard output.
+    Cat(PathArgs),
+    /// Print shell completions.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print the manual page.
+    Man,
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Block devices or image files of one filesystem.
+    #[arg(value_name = "DEVICE")]
+    pub(crate) devices: Vec<PathBuf>,
+
+    /// A subvolume, directory or file to count, as seen from the top-level subvolume [default: everything].
+    #[arg(long = "path", value_name = "PATH")]
+    pub(crate) paths: Vec<OsString>,
+
+    /// Sizes in bytes.
+    #[arg(short, long)]
+    pub(crate) bytes: bool,
+
+    /// One JSON document with sizes in bytes.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// A line for each file.
+    #[arg(long, conflicts_with = "depth")]
+    pub(crate) per_file: bool,
+
+    /// A line for each directory that is at most N levels below the top or a PATH.
+    #[arg(long, value_name = "N")]
+    pub(crate) depth: Option<usize>,
+}
+
+impl ReportArgs {
+    pub(crate) const fn units(&self) -> Units {
+        if self.bytes { Units::Bytes } else { Units::Human }
+    }
+}
+
+/// Arguments of commands about one path.
+#[derive(Debug, Args)]
+pub(crate) struct PathArgs {
+    /// The devices of a filesystem, then the path of a directory or file as seen from the top-level subvolume.
+    #[arg(value_names = ["DEVICE", "PATH"], num_args = 0.., required = false)]
+    words: Vec<OsString>,
+
+    /// Sizes in bytes.
+    #[arg(short, long)]
+    bytes: bool,
+}
+
+impl PathArgs {
+    pub(crate) const fn units(&self) -> Units {
+        if self.bytes { Units::Bytes } else { Units::Human }
+    }
+
+    /// The devices and the path. A single word is a device, unless the demo stands in its place.
+    pub(crate) fn split(&self, is_demo: bool) -> (Vec<PathBuf>, Vec<u8>) {
+        match self.words.split_last() {
+            Some((path, devices)) if is_demo || !devices.is_empty() => {
+                (devices.iter().map(PathBuf::from).collect(), path.clone().into_vec())
+            }
+            Some((device, _)) => (vec![PathBuf::from(device)], Vec::new()),
+            None => (Vec::new(), Vec::new()),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Every subvolume, and what dropping some of them would free.

@@ -1,0 +1,1 @@
+//! Every directory and file of a subvolume.
