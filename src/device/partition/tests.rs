@@ -1,3 +1,5 @@
+//! Partition tables made by hand.
+
 use std::sync::Arc;
 
 use super::super::Memory;

@@ -1,3 +1,5 @@
+//! What the crash model allows, and what not.
+
 use super::super::Memory;
 use super::*;
 
