@@ -44,6 +44,12 @@ pub enum Error {
         /// By whom, and what to do.
         by: String,
     },
+    /// A device is missing, and without it these bytes can't be had.
+    #[error("device {devid} is missing, and what it holds can't be rebuilt from the others")]
+    MissingDevice {
+        /// The device's number.
+        devid: u64,
+    },
     /// No file or subvolume has this path.
     #[error("no such file or directory in the filesystem: {0}")]
     NoSuchPath(String),

@@ -12,8 +12,9 @@ impl Volume {
     /// Durable after [`flush`](Self::flush). After an error any part of it may have been written.
     pub fn write(&self, at: Logical, from: &[u8]) -> Result<()> {
         let (chunk, offset) = self.chunk_of(at, from.len())?;
-        for stripe in 0..chunk.stripes.len() {
-            self.place(chunk, stripe, 0)?;
+        let mut parts = chunk.stripes.iter().zip(&chunk.members);
+        if let Some((stripe, _)) = parts.find(|(_, member)| member.is_none()) {
+            return Err(Refusal::MissingDevice { devid: stripe.devid.get() }.into());
         }
         let (mut offset, mut rest) = (offset, from);
         while !rest.is_empty() {
@@ -78,7 +79,7 @@ impl Volume {
         let (part, member) = parts.expect("a spot's stripes are stripes of its chunk");
         let member = member
             .and_then(|member| self.members.get(member))
-            .ok_or(Refusal::MissingDevice { devid: part.devid.get() })?;
+            .ok_or(Error::MissingDevice { devid: part.devid.get() })?;
         Ok((member, part.offset.get().saturating_add(within)))
     }
 

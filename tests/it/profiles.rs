@@ -182,7 +182,14 @@ fn everything_is_read_without_as_many_devices_as_the_profile_allows() {
 #[test]
 fn without_redundancy_a_missing_device_is_an_error() {
     let fixture = fixture("raid0");
-    assert!(open(&fixture.devices()[1..], Access::Read).is_err());
+    let opened = open(&fixture.devices()[1..], Access::Read);
+    let verified = opened.map(|forest| {
+        let volume = forest.volume();
+        let mut read = |(at, len): (Logical, usize)| volume.read_any(at, &mut vec![0; len]);
+        extents(&forest).into_iter().try_for_each(&mut read)
+    });
+    let error = verified.and_then(|read| read).unwrap_err();
+    assert!(matches!(error, Error::MissingDevice { devid: 1 }), "{error}");
 }
 
 #[test]
