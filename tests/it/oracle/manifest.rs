@@ -16,6 +16,9 @@ use crate::tool;
 
 /// Differences shown before the rest is only counted.
 const SHOWN_COUNT: usize = 12;
+/// Inode of the directory that stands for a subvolume in snapshots of its parent. It is nowhere on
+/// disk, and its times are those of the mount.
+const PLACEHOLDER_INODE: u64 = 2;
 const ATTRIBUTE_BYTES: usize = 64 << 10;
 
 /// One name in the filesystem, with everything that `stat`, `read` and their like tell about it.
@@ -39,7 +42,7 @@ struct Stat {
 }
 
 /// Seconds and nanoseconds since 1970.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Times {
     accessed: (i64, i64),
     modified: (i64, i64),
@@ -155,6 +158,13 @@ impl Manifest {
 impl Entry {
     fn read(path: &Path) -> Self {
         let metadata = fs::symlink_metadata(path).expect("listed a moment ago");
+        let times = Times {
+            accessed: (metadata.atime(), metadata.atime_nsec()),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+            born: format!("{:?}", metadata.created()),
+        };
+        let is_placeholder = metadata.is_dir() && metadata.ino() == PLACEHOLDER_INODE;
         Self {
             stat: Stat {
                 inode: metadata.ino(),
@@ -165,12 +175,7 @@ impl Entry {
                 size_bytes: metadata.size(),
                 allocated_blocks: metadata.blocks(),
             },
-            times: Times {
-                accessed: (metadata.atime(), metadata.atime_nsec()),
-                modified: (metadata.mtime(), metadata.mtime_nsec()),
-                changed: (metadata.ctime(), metadata.ctime_nsec()),
-                born: format!("{:?}", metadata.created()),
-            },
+            times: if is_placeholder { Times::default() } else { times },
             attributes: attributes(path),
             contents: contents(path, &metadata)
                 .unwrap_or_else(|error| Contents::Unreadable { why: error.to_string() }),
