@@ -60,7 +60,8 @@ fn compare(fs: &Filesystem, entry: &Entry, at: Location) {
             assert_eq!(inode.size.get(), entry.size, "{entry:?}");
             assert_eq!(u64::from(inode.nlink.get()), entry.links, "{entry:?}");
             let digest = Sha256::digest(contents(fs, at));
-            let found: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+            let found: String = digits.filter_map(|d| char::from_digit(d.into(), 16)).collect();
             assert_eq!(found, *sum, "{entry:?}");
         }
         Content::Link(target) => assert_eq!(contents(fs, at), *target, "{entry:?}"),

@@ -29,9 +29,18 @@ pub(crate) fn differences(image: &Image, paths: &[&str]) -> Vec<String> {
         }
         args.extend(in_bytes.then(|| "-b".into()));
         let said = String::from_utf8_lossy(&press::stdout(&args)).into_owned();
+        // Older ones of compsize don't count fragments.
+        let said = if expected.contains(" fragments.\n") { said } else { without_fragments(&said) };
         if said != expected {
             differences.push(format!("`{path}`:\ncompsize:\n{expected}btrpress:\n{said}"));
         }
     }
     differences
+}
+
+/// A table without the number of fragments in its first line.
+fn without_fragments(table: &str) -> String {
+    let (first, rest) = table.split_once('\n').unwrap_or((table, ""));
+    let counts = first.rsplit_once(", ").map_or(first, |(counts, _)| counts);
+    format!("{counts}.\n{rest}")
 }
