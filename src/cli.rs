@@ -8,6 +8,7 @@ mod generate;
 mod list;
 mod open;
 mod report;
+mod rewrite;
 mod status;
 
 pub(crate) use args::{Cli, Command};
@@ -19,8 +20,8 @@ use clap::error::ErrorKind;
 
 use self::open::Source;
 
-/// Carries out what was asked for.
-pub(crate) fn run(cli: Cli) -> Result<()> {
+/// Carries out what was asked for; gives the exit status.
+pub(crate) fn run(cli: Cli) -> Result<u8> {
     let is_demo = cli.demo;
     match cli.command {
         Some(Command::Report(args)) => {
@@ -34,6 +35,8 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
             let (devices, path) = args.split(is_demo);
             list::cat(&Source::new(devices, is_demo), &path)
         }
+        Some(Command::Recompress(args)) => return rewrite::recompress(&args, is_demo, cli.batch),
+        Some(Command::Defrag(args)) => return rewrite::defrag(&args, is_demo, cli.batch),
         Some(Command::Completions { shell }) => generate::completions(shell),
         Some(Command::Man) => generate::man(),
         None => {
@@ -41,7 +44,8 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
                 "the interactive UI is not part of this build; see `btrpress report --help`"
             )
         }
-    }
+    }?;
+    Ok(0)
 }
 
 /// Ends the program with a message about wrong usage.

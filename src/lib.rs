@@ -1,6 +1,7 @@
 //! Shows what a Btrfs filesystem really costs on disk, and recompresses it offline with sharing kept.
 pub mod apply;
 pub mod backref;
+pub mod batch;
 pub mod compress;
 pub mod device;
 pub mod error;

@@ -10,7 +10,7 @@ use crate::cli::Cli;
 
 fn main() -> ExitCode {
     match cli::run(Cli::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => ExitCode::from(status),
         Err(error) => {
             let status = cli::exit_status(&error);
             if status != 0 {

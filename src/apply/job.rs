@@ -22,8 +22,8 @@ const WINDOW_ITEMS: usize = 16 << 10;
 const BATCH_BYTES: u64 = 256 << 20;
 /// Old extents, and leaves, after which to commit.
 const BATCH_ITEMS: usize = 32 << 10;
-/// Passes after which to stop in any case.
-const PASSES_MAX: u32 = 16;
+/// Passes after which to stop in any case. Each gains something, or it is the last; two or three are usual.
+const PASSES_MAX: u32 = 64;
 
 /// Rewrites what is selected as requested, until nothing is left to do or `stop` is set.
 ///

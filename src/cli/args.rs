@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use btrpress::compress::Target;
 use btrpress::report::Units;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -63,6 +64,10 @@ pub(crate) enum Command {
     Ls(PathArgs),
     /// Write a file's contents, verified, to standard output.
     Cat(PathArgs),
+    /// Encode data anew, at a chosen algorithm and level.
+    Recompress(RecompressArgs),
+    /// Join fragmented extents; each keeps its algorithm.
+    Defrag(DefragArgs),
     /// Print shell completions.
     Completions {
         /// The shell.
@@ -104,6 +109,71 @@ impl ReportArgs {
     pub(crate) const fn units(&self) -> Units {
         if self.bytes { Units::Bytes } else { Units::Human }
     }
+}
+
+/// Arguments of all commands that write.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Block devices or image files of one filesystem.
+    #[arg(value_name = "DEVICE")]
+    pub(crate) devices: Vec<PathBuf>,
+
+    /// A subvolume, directory or file to rewrite, as seen from the top-level subvolume [default: everything].
+    #[arg(long = "path", value_name = "PATH")]
+    pub(crate) paths: Vec<OsString>,
+
+    /// Leave out what matches: names, or whole paths if there is a slash in it.
+    #[arg(long = "exclude", value_name = "GLOB")]
+    pub(crate) excludes: Vec<String>,
+
+    /// Do everything but write.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Progress and summary as JSON lines, sizes in bytes.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Tell of each commit.
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}
+
+/// Arguments of `recompress`.
+#[derive(Debug, Args)]
+pub(crate) struct RecompressArgs {
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+
+    /// none, zlib[:1..12], lzo[:1..13] or zstd[:-15..22].
+    #[arg(long, value_name = "ALGO[:LEVEL]")]
+    pub(crate) to: Target,
+
+    /// Leave compressed extents alone.
+    #[arg(long)]
+    pub(crate) only_uncompressed: bool,
+
+    /// Rewrite only what gets smaller by so many percent.
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub(crate) min_gain: Option<f64>,
+
+    /// Rewrite also what does not get smaller.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
+        _ => Err("give a number from 0 to 100".to_owned()),
+    }
+}
+
+/// Arguments of `defrag`.
+#[derive(Debug, Args)]
+pub(crate) struct DefragArgs {
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
 }
 
 /// Arguments of commands about one path.

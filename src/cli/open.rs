@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use btrpress::device::{Access, Device, FileDevice, Partition, partitions};
+use btrpress::device::{
+    Access, Device, FileDevice, Latch, Latched, Overlay, Partition, partitions,
+};
 use btrpress::error::Error;
 use btrpress::format::Damage;
 use btrpress::fs::Filesystem;
@@ -46,9 +48,16 @@ impl Source {
 
     /// Opens the filesystem.
     pub(crate) fn open(&self, access: Access) -> Result<Opened> {
+        self.open_with(access, Writes::GoThrough)
+    }
+
+    /// Opens the filesystem; says what becomes of writes.
+    pub(crate) fn open_with(&self, access: Access, writes: Writes) -> Result<Opened> {
+        let latch = Latch::default();
+        let open_device = |path| open_device(path, access, writes, &latch);
         match self {
             Self::Devices(paths) => {
-                let devices = paths.iter().map(|path| open_device(path, access));
+                let devices = paths.iter().map(|path| open_device(path));
                 let devices = devices.collect::<Result<Vec<_>>>()?;
                 let fs = Filesystem::open(devices)
                     .map_err(|error| explain(error, paths))
@@ -57,7 +66,7 @@ impl Source {
             }
             Self::Demo => {
                 let demo = Demo::unpack()?;
-                let fs = Filesystem::open(vec![open_device(demo.path(), access)?])?;
+                let fs = Filesystem::open(vec![open_device(demo.path())?])?;
                 Ok(Opened { fs, _demo: Some(demo) })
             }
         }
@@ -68,8 +77,30 @@ fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" and ")
 }
 
+/// What becomes of writes to a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writes {
+    /// They reach it, until one fails.
+    GoThrough,
+    /// They are kept in memory, and read back from there.
+    KeptAside,
+}
+
 /// Opens a block device or image file, or for `PATH:N` a partition of it.
-fn open_device(path: &Path, access: Access) -> Result<Arc<dyn Device>> {
+fn open_device(
+    path: &Path,
+    access: Access,
+    writes: Writes,
+    latch: &Latch,
+) -> Result<Arc<dyn Device>> {
+    let device = open_partition(path, access)?;
+    Ok(match writes {
+        Writes::GoThrough => Arc::new(Latched::over(device, latch.clone())),
+        Writes::KeptAside => Arc::new(Overlay::over(device)),
+    })
+}
+
+fn open_partition(path: &Path, access: Access) -> Result<Arc<dyn Device>> {
     if let Some((disk, number)) = partition_of(path) {
         let disk = FileDevice::open(disk, access)?;
         let table = partitions(&disk)

@@ -122,6 +122,20 @@ impl Filesystem {
         Ok(Some(path))
     }
 
+    /// One path of an inode, as seen from the top level.
+    pub fn path_of_inode(&self, root: u64, ino: u64) -> Result<Vec<u8>> {
+        let subvolumes = self.subvolumes()?;
+        let top = subvolumes.into_iter().find(|subvolume| subvolume.id == root);
+        let mut path = top.map(|subvolume| subvolume.path).unwrap_or_default();
+        for name in self.directory_path(root, ino)? {
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(&name);
+        }
+        Ok(path)
+    }
+
     /// Names of the directories from the top of a subvolume down to `dir`.
     pub fn directory_path(&self, root: u64, dir: u64) -> Result<Vec<Vec<u8>>> {
         let mut names = Vec::new();

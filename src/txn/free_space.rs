@@ -106,6 +106,17 @@ pub(super) fn group_items(
     items
 }
 
+/// What the header of a block group's old space cache must become once the group has changed: a cache without entries,
+/// which the kernel passes over. That the superblock's `cache_generation` is old is not enough: the kernel rewrites the
+/// caches of the groups that it changes itself, and then takes all of them for valid. `None` if it is empty already.
+pub(super) fn empty_cache_header(header: &[u8]) -> Option<Vec<u8>> {
+    /// `num_entries` and `num_bitmaps` of `btrfs_free_space_header`.
+    const COUNTS: Range<usize> = 25..41;
+    let mut empty = header.to_vec();
+    empty.get_mut(COUNTS)?.fill(0);
+    (empty != header).then_some(empty)
+}
+
 fn bitmap(span: Range<u64>, free: &RangeSet, sector: u64) -> Vec<u8> {
     let mut bits = vec![0; ((span.end - span.start) / sector).div_ceil(8) as usize];
     for range in free.iter_from(span.start).take_while(|range| range.start < span.end) {

@@ -245,9 +245,14 @@ impl<'a> Txn<'a> {
                 edits.insert(entry.key, Some(root_bytes(entry, &item)));
             }
         }
-        trees
-            .edit(self.forest, tree_id::ROOT)?
-            .apply(&mut TreeBlocks(self), edits.into_iter().collect())
+        let tree = trees.edit(self.forest, tree_id::ROOT)?;
+        for group in self.space.changed() {
+            let key = Key::new(tree_id::FREE_SPACE_OBJECT, KeyKind(0), group.range.start);
+            for (key, data) in tree.items(self.forest, &(key..=key))? {
+                edits.extend(free_space::empty_cache_header(&data).map(|new| (key, Some(new))));
+            }
+        }
+        tree.apply(&mut TreeBlocks(self), edits.into_iter().collect())
     }
 
     fn root_item(&self, entry: &RootEntry, bytenr: u64, level: u8) -> RootItem {

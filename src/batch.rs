@@ -1,0 +1,143 @@
+//! The runs that ask nothing, or one question: usage before, apply, usage after, and a report of it. Progress goes to
+//! standard error (a bar on a terminal, plain lines elsewhere), or as JSON lines to standard output.
+
+mod progress;
+mod summary;
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, bail};
+
+use crate::apply;
+use crate::fs::{Filesystem, display_path};
+use crate::plan::{Action, Request, Selection, SkipReason, compile_globs};
+use crate::usage::{Tally, unwatched, walk, whole};
+
+use progress::Reporter;
+use summary::Summary;
+
+/// A run as the user means it.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What to do.
+    pub request: Request,
+    /// Where; everything when empty.
+    pub paths: Vec<Vec<u8>>,
+    /// Patterns of names and paths to leave out.
+    pub excludes: Vec<String>,
+    /// Whether the changes go nowhere.
+    pub is_dry_run: bool,
+    /// Whether to ask before the first write.
+    pub asks: bool,
+    /// Whether to write JSON lines.
+    pub is_json: bool,
+    /// Whether to name every file whose data is damaged at once, and each commit.
+    pub is_verbose: bool,
+}
+
+/// How a run ended that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Everything was done.
+    Done,
+    /// The user said no.
+    Declined,
+    /// Stopped by a signal, at a commit.
+    Stopped,
+    /// Done, but damaged data was left as it was.
+    Damaged,
+    /// Free space did not suffice for everything.
+    NoSpace,
+}
+
+/// Runs a request on `fs`. With [`Options::is_dry_run`], the caller gives a filesystem whose devices keep writes to
+/// themselves.
+///
+/// # Errors
+/// If the filesystem must not be written, a path doesn't exist, or a device fails.
+pub fn run(fs: &mut Filesystem, options: &Options, stop: &AtomicBool) -> anyhow::Result<Verdict> {
+    fs.writable()?;
+    let globs = compile_globs(&options.excludes).context("cannot read the pattern to exclude")?;
+    let selection = Selection::resolve(fs, &options.paths, &globs)?;
+    let before = tally(fs, &options.paths)?;
+    if options.asks && !confirm(fs, options, &before)? {
+        return Ok(Verdict::Declined);
+    }
+    let mut reporter = Reporter::new(options, before.total().uncompressed);
+    let outcome = apply::run(fs, &options.request, &selection, &mut reporter, stop);
+    let damaged = reporter.finish();
+    let outcome = outcome?;
+    for skipped in &damaged {
+        let (root, ino, offset) = skipped.place;
+        let path = fs.path_of_inode(root, ino).unwrap_or_default();
+        let path = display_path(&path);
+        eprintln!("{path}: left as it was: {} data at offset {offset}", skipped.reason);
+    }
+    let after = tally(fs, &options.paths)?;
+    let summary = Summary::new(&before, &after, &outcome);
+    if options.is_json {
+        println!("{}", serde_json::to_string(&summary)?);
+    } else {
+        print!("{}", summary.text(options.is_dry_run));
+    }
+    Ok(if outcome.is_stopped {
+        Verdict::Stopped
+    } else if outcome.skipped(SkipReason::NoSpace) > 0 {
+        Verdict::NoSpace
+    } else if outcome.skipped(SkipReason::Damaged) > 0 {
+        Verdict::Damaged
+    } else {
+        Verdict::Done
+    })
+}
+
+fn tally(fs: &Filesystem, paths: &[Vec<u8>]) -> anyhow::Result<Tally> {
+    if paths.is_empty() {
+        let subvolumes = fs.subvolumes()?;
+        let roots: Vec<u64> =
+            subvolumes.iter().filter(|found| !found.is_deleted).map(|found| found.id).collect();
+        return Ok(whole::scan(fs, &roots, &mut unwatched)?);
+    }
+    let places = paths
+        .iter()
+        .map(|path| Ok((path.clone(), fs.resolve(path)?)))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let rows = walk::Rows::Total;
+    Ok(walk::scan(fs, &places, rows, &mut |_| Ok(()), &mut unwatched)?)
+}
+
+/// Shows what is about to be done and asks for a yes.
+fn confirm(fs: &Filesystem, options: &Options, before: &Tally) -> anyhow::Result<bool> {
+    if !io::stdin().is_terminal() {
+        bail!("standard input is no terminal to ask on; say --batch to go on without asking");
+    }
+    let label = String::from_utf8_lossy(fs.forest().superblock().label_bytes()).into_owned();
+    let size = |bytes: u64| humansize::format_size(bytes, humansize::BINARY);
+    let what = match options.request.action {
+        Action::Recompress(target) => format!("Recompress to {target}"),
+        Action::Defrag => "Defragment".to_owned(),
+    };
+    let mut out = io::stderr().lock();
+    if options.paths.is_empty() {
+        writeln!(out, "{what}: the whole filesystem \"{label}\", every subvolume and snapshot")?;
+    } else {
+        writeln!(out, "{what}, in the filesystem \"{label}\":")?;
+        for path in &options.paths {
+            writeln!(out, "  {}", display_path(path))?;
+        }
+    }
+    let total = before.total();
+    writeln!(
+        out,
+        "{} files, {} on disk, {} uncompressed. Snapshots keep sharing what they share.",
+        before.files,
+        size(total.disk),
+        size(total.uncompressed),
+    )?;
+    write!(out, "Go on? [y/N] ")?;
+    out.flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

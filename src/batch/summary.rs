@@ -1,0 +1,92 @@
+//! What a run came to.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use crate::apply::Outcome;
+use crate::usage::Tally;
+
+/// The last line of a run. All amounts are bytes.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "summary")]
+pub(super) struct Summary {
+    disk_before: u64,
+    disk_after: u64,
+    uncompressed: u64,
+    referenced: u64,
+    extents_rewritten: u64,
+    inline_rewritten: u64,
+    bytes_written: u64,
+    commits: u64,
+    generation: u64,
+    stopped: bool,
+    skipped: BTreeMap<&'static str, u64>,
+    #[serde(skip)]
+    reasons: Vec<(String, u64)>,
+}
+
+impl Summary {
+    pub(super) fn new(before: &Tally, after: &Tally, outcome: &Outcome) -> Self {
+        let progress = &outcome.progress;
+        let total = after.total();
+        Self {
+            disk_before: before.total().disk,
+            disk_after: total.disk,
+            uncompressed: total.uncompressed,
+            referenced: total.referenced,
+            extents_rewritten: progress.extents_rewritten,
+            inline_rewritten: progress.inline_rewritten,
+            bytes_written: progress.written,
+            commits: progress.commits,
+            generation: progress.generation,
+            stopped: outcome.is_stopped,
+            skipped: progress.skipped.iter().map(|(why, count)| (why.name(), *count)).collect(),
+            reasons: progress
+                .skipped
+                .iter()
+                .map(|(why, count)| (why.to_string(), *count))
+                .collect(),
+        }
+    }
+
+    /// For people.
+    pub(super) fn text(&self, is_dry_run: bool) -> String {
+        let size = |bytes: u64| humansize::format_size(bytes, humansize::BINARY);
+        let percent =
+            |part: u64, of: u64| if of == 0 { 100.0 } else { part as f64 * 100.0 / of as f64 };
+        let mut text = String::new();
+        let _ = writeln!(
+            text,
+            "Disk usage {} -> {} ({:.1} % of before, {:.1} % of {} uncompressed)",
+            size(self.disk_before),
+            size(self.disk_after),
+            percent(self.disk_after, self.disk_before),
+            percent(self.disk_after, self.uncompressed),
+            size(self.uncompressed),
+        );
+        let _ = writeln!(
+            text,
+            "{} extents and {} inline extents rewritten, {} written in {} commits",
+            self.extents_rewritten,
+            self.inline_rewritten,
+            size(self.bytes_written),
+            self.commits,
+        );
+        if !self.reasons.is_empty() {
+            let reasons: Vec<_> =
+                self.reasons.iter().map(|(why, count)| format!("{count} {why}")).collect();
+            let _ = writeln!(text, "Extents left as they were: {}", reasons.join(", "));
+        }
+        if self.stopped {
+            text.push_str(
+                "Stopped before the end; what was committed stays. Run again to go on.\n",
+            );
+        }
+        if is_dry_run {
+            text.push_str("This was a dry run: nothing was written.\n");
+        }
+        text
+    }
+}
