@@ -36,6 +36,10 @@ impl Labels {
         self.blocks.len()
     }
 
+    pub(super) fn values(&self) -> impl Iterator<Item = u32> {
+        self.blocks.values().copied()
+    }
+
     /// Labels all blocks below `roots`, each of which has a label of its own. `join` puts labels together.
     pub(super) fn new(
         forest: &Forest,

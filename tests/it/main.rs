@@ -11,3 +11,4 @@ mod report;
 mod tidy;
 mod tool;
 mod tui;
+mod usage;
