@@ -1,6 +1,10 @@
 //! Whether `btrpress report` says what `compsize` says on a mount of the same filesystem.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 use super::image::Image;
 use super::press;
@@ -15,8 +19,8 @@ pub(crate) fn differences(image: &Image, paths: &[&str]) -> Vec<String> {
     let expected: Vec<String> = questions
         .iter()
         .map(|(path, in_bytes)| {
-            let mut args = vec![mount.at(path)];
-            args.extend(in_bytes.then(|| "-b".to_owned()));
+            let mut args = once_each(&mount.root().join(path));
+            args.extend(in_bytes.then(|| "-b".into()));
             tool::run("compsize", &args)
         })
         .collect();
@@ -36,6 +40,29 @@ pub(crate) fn differences(image: &Image, paths: &[&str]) -> Vec<String> {
         }
     }
     differences
+}
+
+/// `path` as arguments of `compsize`. Older ones count an inode once a name, so where files have
+/// several names below `path`, each file is given by one of them.
+fn once_each(path: &Path) -> Vec<OsString> {
+    let mut seen = HashSet::new();
+    let mut files = Vec::new();
+    let mut is_linked = false;
+    let mut waiting = vec![path.to_owned()];
+    while let Some(path) = waiting.pop() {
+        let metadata = fs::symlink_metadata(&path).expect("stat");
+        if metadata.is_dir() {
+            let entries = fs::read_dir(&path).expect("a directory lists");
+            waiting.extend(entries.map(|entry| entry.expect("a directory lists").path()));
+        } else if metadata.is_file() {
+            if seen.insert((metadata.dev(), metadata.ino())) {
+                files.push(path.into());
+            } else {
+                is_linked = true;
+            }
+        }
+    }
+    if is_linked { files } else { vec![path.into()] }
 }
 
 /// A table without the number of fragments in its first line.
