@@ -105,12 +105,15 @@ fn read_with(
         return Err(Error::Unsupported("data placed by a RAID stripe tree".to_owned()));
     }
     let sector = u64::from(forest.volume().sector_size());
+    if !extent.bytenr.is_multiple_of(sector) || !extent.disk_bytes.is_multiple_of(sector) {
+        return Err(wrong("it does not consist of whole sectors"));
+    }
     if extent.compression == Compression::NONE {
         let start = range.start - range.start % sector;
-        let end = range.end.next_multiple_of(sector).min(extent.disk_bytes);
+        let end = range.end.checked_next_multiple_of(sector).unwrap_or(range.end);
         let data = read(forest, extent.bytenr.saturating_add(start), end.saturating_sub(start))?;
         return cut(data, range.start - start, range.end - range.start)
-            .ok_or_else(|| wrong("its length is not in whole sectors"));
+            .ok_or_else(|| wrong("a reference reaches beyond the extent's end"));
     }
     let algorithm = algorithm_of(extent.compression)?;
     if extent.disk_bytes > COMPRESSED_MAX as u64 {

@@ -5,6 +5,9 @@
 //! that it has not yet seen, and hands what is in a leaf to a [`Sink`], with the leaf's label.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::format::{FileExtent, FileExtentKind, InodeItem, Key, KeyKind, KeyPtr, Logical, Node};
@@ -14,6 +17,8 @@ use crate::usage::{Progress, Tally, Watch};
 
 /// Blocks between two reports of progress.
 const WATCH_EVERY: u64 = 256;
+/// Blocks that are read at once.
+pub(super) const AHEAD: usize = 64;
 
 /// Takes what the leaves hold.
 pub(super) trait Sink {
@@ -100,7 +105,7 @@ pub(super) fn visit(
     sink: &mut dyn Sink,
     watch: Watch<'_>,
 ) -> Result<()> {
-    let mut visit = Visit { forest, labels, sink, watch, seen: HashMap::new() };
+    let mut visit = Visit { labels, sink, watch, seen: HashMap::new() };
     for root in roots {
         if let Some(tree) = forest.find_tree(*root) {
             let node = tree.root_node()?;
@@ -111,7 +116,6 @@ pub(super) fn visit(
 }
 
 struct Visit<'a> {
-    forest: &'a Forest,
     labels: &'a Labels,
     sink: &'a mut dyn Sink,
     watch: Watch<'a>,
@@ -138,14 +142,22 @@ impl Visit<'_> {
     fn node(&mut self, tree: &Tree<'_>, node: &Node, label: u32) -> Result<Fragments> {
         let mut fragments = Fragments::default();
         let mut joined: u64 = 0;
-        for (slot, ptr) in node.ptrs().enumerate() {
-            let below = if let Some(below) = self.seen.get(&ptr.bytenr) {
-                *below
-            } else {
-                let child = self.forest.child(tree.id(), node, slot)?;
-                self.block(tree, &child)?
-            };
-            joined = joined.saturating_add(fragments.then(&below));
+        let addresses: Vec<u64> = node.ptrs().map(|ptr| ptr.bytenr).collect();
+        let slots: Vec<usize> = (0..node.len()).collect();
+        for slots in slots.chunks(AHEAD) {
+            let new =
+                slots.iter().copied().filter(|slot| !self.seen.contains_key(&addresses[*slot]));
+            let mut children = load(tree, node, &new.collect::<Vec<_>>())?.into_iter();
+            for slot in slots {
+                let below = match self.seen.get(&addresses[*slot]) {
+                    Some(below) => *below,
+                    None => match children.next() {
+                        Some(child) => self.block(tree, &child)?,
+                        None => continue,
+                    },
+                };
+                joined = joined.saturating_add(fragments.then(&below));
+            }
         }
         self.sink.join_fragments(label, joined);
         Ok(fragments)
@@ -194,6 +206,15 @@ impl Visit<'_> {
         }
         self.sink.leaf(label, &tally);
         Ok(fragments)
+    }
+}
+
+/// Some children of a node. Leaves, of which there are many, are read and checked on all cores.
+pub(super) fn load(tree: &Tree<'_>, node: &Node, slots: &[usize]) -> Result<Vec<Arc<Node>>> {
+    if node.level() == 1 {
+        slots.par_iter().map(|slot| tree.child(node, *slot)).collect()
+    } else {
+        slots.iter().map(|slot| tree.child(node, *slot)).collect()
     }
 }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use btrpress::device::{Access, Device, FileDevice};
+use btrpress::device::{Access, Device, FileDevice, Overlay};
+use btrpress::error::{Error, Refusal};
+use btrpress::format::{FileKind, SUPERBLOCK_SIZE, Superblock};
 use btrpress::fs::{Filesystem, Location, Target};
 use sha2::{Digest, Sha256};
 
@@ -30,7 +32,7 @@ fn walk(fs: &Filesystem) -> BTreeMap<Vec<u8>, Option<Location>> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![(Vec::new(), Some(Location::top_of(5)))];
     while let Some((path, at)) = waiting.pop() {
-        if let Some(at) = at.filter(|at| at.kind == btrpress::format::FileKind::DIRECTORY) {
+        if let Some(at) = at.filter(|at| at.kind == FileKind::DIRECTORY) {
             for entry in fs.read_dir(at.root, at.ino).unwrap() {
                 let mut path = path.clone();
                 if !path.is_empty() {
@@ -100,4 +102,81 @@ fn images_of_one_device_may_be_written() {
         let writable = open(&fixture).writable();
         assert_eq!(writable.is_err(), refused.contains(&name), "{name}: {writable:?}");
     }
+}
+
+/// The filesystem of a fixture, with its superblock changed in memory.
+fn with_superblock(name: &str, change: impl FnOnce(&mut Superblock)) -> Result<Filesystem, Error> {
+    const AT: u64 = 64 << 10;
+    let fixture = fixture(name);
+    let image = FileDevice::open(fixture.path(), Access::Read).unwrap();
+    let mut bytes = [0; SUPERBLOCK_SIZE];
+    image.read_at(AT, &mut bytes).unwrap();
+    let mut superblock = Superblock::parse(&bytes, AT).unwrap();
+    change(&mut superblock);
+    let image = Overlay::over(image);
+    image.write_at(AT, &superblock.to_bytes(AT).unwrap()).unwrap();
+    Filesystem::open(vec![Arc::new(image)])
+}
+
+fn refusal(name: &str, change: impl FnOnce(&mut Superblock)) -> Refusal {
+    match with_superblock(name, change).unwrap().writable() {
+        Err(Error::Refused(refusal)) => refusal,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+#[test]
+fn states_that_are_not_safe_to_write_are_refused_and_can_be_read() {
+    let flags = |bits: u64| refusal("lzo", |sb| sb.flags = (sb.flags.get() | bits).into());
+    assert_eq!(flags(1 << 2), Refusal::ErrorFlag);
+    assert_eq!(flags(1 << 32), Refusal::Seed);
+    assert_eq!(flags(1 << 36), Refusal::SuperFlags(1 << 36));
+    let incompat = |bits: u64| {
+        refusal("lzo", |sb| sb.incompat_flags = (sb.incompat_flags.get() | bits).into())
+    };
+    assert_eq!(incompat(1 << 12), Refusal::Zoned);
+    assert!(matches!(incompat(1 << 14), Refusal::Feature(_)));
+    let compat_ro = |name, add: u64, remove: u64| {
+        let change = |sb: &mut Superblock| {
+            sb.compat_ro_flags = (sb.compat_ro_flags.get() & !remove | add).into();
+        };
+        with_superblock(name, change).unwrap().writable()
+    };
+    assert!(matches!(
+        compat_ro("lzo", 1 << 40, 0),
+        Err(Error::Refused(Refusal::UnknownCompatRo(bits))) if bits == 1 << 40
+    ));
+    assert!(compat_ro("lzo", 0, 2).is_ok(), "the kernel rebuilds a free space tree");
+    assert!(matches!(
+        compat_ro("block-group-tree", 0, 2),
+        Err(Error::Refused(Refusal::FreeSpaceTree))
+    ));
+    assert_eq!(refusal("lzo", |sb| sb.log_root = 1_048_576.into()), Refusal::LogTree);
+    assert_eq!(refusal("lzo", |sb| sb.num_devices = 2.into()), Refusal::ManyDevices(2));
+    assert_eq!(refusal("simple-quota", |_| {}), Refusal::Quota);
+}
+
+#[test]
+fn an_unknown_feature_is_not_even_read() {
+    let opened = with_superblock("lzo", |sb| {
+        sb.incompat_flags = (sb.incompat_flags.get() | 1 << 50).into();
+    });
+    assert!(matches!(opened, Err(Error::Unsupported(_))));
+}
+
+#[test]
+fn a_path_leads_to_what_it_names() {
+    let fixture = fixture("plain");
+    let fs = open(&fixture);
+    let home = fs.resolve(b"home").unwrap();
+    assert_eq!(home, fs.resolve(b"/./home//").unwrap());
+    assert_eq!((home.ino, home.kind), (256, FileKind::DIRECTORY));
+    for path in [b"nowhere".as_slice(), b"home/nowhere", b"home/\xff"] {
+        assert!(matches!(fs.resolve(path), Err(Error::NoSuchPath(_))), "{path:?}");
+    }
+    // A snapshot has an empty directory in place of a subvolume inside of what it was taken of.
+    let nested = fs.read_dir(fs.resolve(b"before").unwrap().root, 256).unwrap();
+    let nested = nested.iter().find(|entry| entry.name == b"nested").unwrap();
+    assert_eq!(nested.target, Target::Placeholder);
+    assert!(fs.resolve(b"before/nested").is_err());
 }

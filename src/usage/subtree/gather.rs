@@ -5,10 +5,11 @@ use std::sync::Arc;
 use super::file::FileFigures;
 use crate::error::{Error, Result};
 use crate::format::{
-    ExtentItem, FileExtent, FileExtentKind, InodeItem, Key, KeyKind, Node, inode_extrefs,
+    Damage, ExtentItem, FileExtent, FileExtentKind, InodeItem, Key, KeyKind, Node, inode_extrefs,
     inode_refs, tree_id,
 };
 use crate::tree::{Forest, Tree};
+use crate::usage::blocks::{AHEAD, load};
 use crate::usage::tally::Fragments;
 use crate::usage::{Amounts, Progress, Storage, Watch};
 
@@ -80,9 +81,11 @@ impl Reader<'_> {
             (self.watch)(self.progress)?;
         }
         if node.level() > 0 {
-            for slot in 0..node.len() {
-                let child = self.tree.child(node, slot)?;
-                self.block(&child, is_own)?;
+            let slots: Vec<usize> = (0..node.len()).collect();
+            for slots in slots.chunks(AHEAD) {
+                for child in load(&self.tree, node, slots)? {
+                    self.block(&child, is_own)?;
+                }
             }
             return Ok(());
         }
@@ -105,7 +108,7 @@ impl Reader<'_> {
         Ok(head.refs.get() == 1)
     }
 
-    fn item(&mut self, key: Key, data: &[u8], is_own: bool) -> Result<(), crate::format::Damage> {
+    fn item(&mut self, key: Key, data: &[u8], is_own: bool) -> Result<(), Damage> {
         let gathered = &mut self.gathered;
         let ino = key.objectid;
         match key.kind {

@@ -26,7 +26,7 @@ pub(super) fn spread(
     // Stable: what is first in the tree says how an extent is stored.
     references.sort_by_key(|reference| reference.bytenr);
     let directories = Directories::new(found.iter().map(|(ino, _)| *ino), &names);
-    let homes = homes(&directories, &files, &names);
+    let homes = Homes::new(&directories, &files, &names);
     let mut spread = Spread {
         records: Records { tree: forest.tree(tree_id::EXTENT)?, leaf: None },
         forest,
@@ -37,7 +37,7 @@ pub(super) fn spread(
         files,
     };
     for index in 0..spread.files.len() {
-        spread.file(index);
+        spread.file(index as u32);
     }
     let total = references.len() as u64;
     let mut done: u64 = 0;
@@ -57,31 +57,42 @@ pub(super) fn spread(
     Ok(spread.finish(root))
 }
 
-/// For every file the numbers of the directories that have a name of it, ascending, each once.
-fn homes(
-    directories: &Directories,
-    files: &[(u64, FileFigures)],
-    names: &[(u64, u64)],
-) -> Vec<Vec<u32>> {
-    let mut homes = vec![Vec::new(); files.len()];
-    for (parent, ino) in names {
-        let file = files.binary_search_by_key(ino, |(ino, _)| *ino);
-        if let (Ok(file), Some(number)) = (file, directories.number(*parent)) {
-            homes[file].push(number);
-        }
+/// For every file the directories that have a name of it.
+struct Homes {
+    /// By file, where its directories start, and at the end where they would go on.
+    starts: Vec<u32>,
+    /// Numbers of directories; those of a file ascend, each once.
+    numbers: Vec<u32>,
+}
+
+impl Homes {
+    fn new(directories: &Directories, files: &[(u64, FileFigures)], names: &[(u64, u64)]) -> Self {
+        let mut pairs: Vec<(u32, u32)> = names
+            .iter()
+            .filter_map(|(parent, ino)| {
+                let file = files.binary_search_by_key(ino, |(ino, _)| *ino).ok()?;
+                Some((file as u32, directories.number(*parent)?))
+            })
+            .collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        let starts = (0..=files.len() as u32)
+            .map(|file| pairs.partition_point(|(of, _)| *of < file) as u32)
+            .collect();
+        Self { starts, numbers: pairs.into_iter().map(|(_, number)| number).collect() }
     }
-    for home in &mut homes {
-        home.sort_unstable();
-        home.dedup();
+
+    fn of(&self, file: u32) -> &[u32] {
+        let file = file as usize;
+        &self.numbers[self.starts[file] as usize..self.starts[file + 1] as usize]
     }
-    homes
 }
 
 struct Spread<'a> {
     forest: &'a Forest,
     records: Records<'a>,
     directories: Directories,
-    homes: Vec<Vec<u32>>,
+    homes: Homes,
     files: Vec<(u64, FileFigures)>,
     /// By number of directory: what was counted there.
     added: Vec<Figures>,
@@ -90,7 +101,7 @@ struct Spread<'a> {
 }
 
 impl Spread<'_> {
-    /// Counts `figures` once in every directory that holds at least one of `homes`, which ascend.
+    /// Makes a change once in every directory that holds at least one of `homes`, which ascend.
     fn count(&mut self, homes: &[u32], change: impl Fn(&mut Figures)) {
         for home in homes {
             change(&mut self.added[*home as usize]);
@@ -102,15 +113,14 @@ impl Spread<'_> {
     }
 
     /// Counts what a file has by itself.
-    fn file(&mut self, index: usize) {
-        let homes = std::mem::take(&mut self.homes[index]);
-        let own = self.files[index].1.figures();
+    fn file(&mut self, index: u32) {
+        let homes = self.homes.of(index).to_vec();
+        let own = self.files[index as usize].1.figures();
         self.count(&homes, |figures| figures.tally.add(&own.tally, 1));
         if let Some(meet) = self.meet(&homes) {
             let exclusive = &mut self.added[meet as usize].exclusive;
             *exclusive = exclusive.saturating_add(own.exclusive);
         }
-        self.homes[index] = homes;
     }
 
     /// Where all of `homes`, which ascend, meet.
@@ -140,7 +150,7 @@ impl Spread<'_> {
             }
         }
         let mut homes: Vec<u32> =
-            files.iter().flat_map(|file| &self.homes[*file as usize]).copied().collect();
+            files.iter().flat_map(|file| self.homes.of(*file)).copied().collect();
         homes.sort_unstable();
         homes.dedup();
         self.count(&homes, |figures| {
