@@ -3,6 +3,7 @@
 mod busy;
 mod cli;
 mod compress;
+mod corrupt;
 mod fixture;
 mod oracle;
 mod profiles;
