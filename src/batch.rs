@@ -19,6 +19,7 @@ use summary::Summary;
 
 /// A run as the user means it.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub struct Options {
     /// What to do.
     pub request: Request,

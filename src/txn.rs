@@ -2,7 +2,7 @@
 //! and items, no files.
 //!
 //! A [`Txn`] is built on the committed state and touches nothing of it: new blocks and data go to space that the last
-//! commit shows as free. Only [`Txn::commit`] makes the changes visible, all at once. Dropping it is the abort.
+//! commit shows as free. Only [`Prepared::commit`] makes the changes visible, all at once. Dropping it is the abort.
 
 mod commit;
 mod csums;

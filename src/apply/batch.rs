@@ -105,13 +105,11 @@ impl Batch {
         let mark = space.mark();
         let mut rooms = Vec::with_capacity(parts.len());
         for part in &parts {
-            match find_room(space, &part.encoded, sector) {
-                Some(room) => rooms.push(room),
-                None => {
-                    space.undo_to(mark);
-                    return Err(Box::new((run, parts)));
-                }
-            }
+            let Some(room) = find_room(space, &part.encoded, sector) else {
+                space.undo_to(mark);
+                return Err(Box::new((run, parts)));
+            };
+            rooms.push(room);
         }
         for (part, room) in parts.into_iter().zip(rooms) {
             self.place(&run, part, &room, sector);

@@ -19,7 +19,7 @@ pub enum ChecksumKind {
     Xxhash64,
     /// SHA-256, 32 bytes.
     Sha256,
-    /// BLAKE2b with a digest of 32 bytes.
+    /// `BLAKE2b` with a digest of 32 bytes.
     Blake2b,
 }
 
@@ -78,7 +78,8 @@ mod tests {
     fn a_sector_of_zeros_has_the_checksums_that_the_kernel_stores() {
         let hex = |kind: ChecksumKind| {
             let sum = kind.of(&[0; 4096]);
-            sum[..kind.size()].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+            let digits = sum[..kind.size()].iter().map(|byte| format!("{byte:02x}"));
+            digits.collect::<Vec<_>>().concat()
         };
         assert_eq!(hex(ChecksumKind::Crc32c), "8941f998");
         assert_eq!(hex(ChecksumKind::Xxhash64), "dbbbd8326f9b86ac");

@@ -103,10 +103,10 @@ impl Node {
             return Err(Damage::Value { what: "level", found: level.into() });
         }
         let entry = if level == 0 { ITEM_SIZE } else { KEY_PTR_SIZE };
-        if nritems as usize > body.len() / entry || (level > 0 && nritems == 0) {
+        if (nritems as usize).saturating_mul(entry) > body.len() || (level > 0 && nritems == 0) {
             return Err(Damage::ItemCount { nritems, level });
         }
-        let node = Self { header, bytes };
+        let node = Self { bytes, header };
         node.check_slots()?;
         Ok(node)
     }

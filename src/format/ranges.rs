@@ -1,5 +1,10 @@
 //! Sets of byte ranges.
 
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "ends are not below starts, and lengths sum up to less than 2^64"
+)]
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -97,7 +102,7 @@ mod tests {
     #[test]
     fn neighbours_join_and_holes_split() {
         let mut set: RangeSet = [0..10, 20..30, 10..20].into_iter().collect();
-        assert_eq!(set.iter().collect::<Vec<_>>(), [0..30]);
+        assert!(set.iter().eq(std::iter::once(0..30)));
         set.remove(5..7);
         assert_eq!(set.iter().collect::<Vec<_>>(), [0..5, 7..30]);
         assert_eq!(set.total(), 28);

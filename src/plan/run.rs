@@ -26,7 +26,7 @@ pub struct Piece {
 
 impl Piece {
     /// Length in bytes.
-    pub const fn len(&self) -> u64 {
+    pub const fn bytes(&self) -> u64 {
         self.range.end - self.range.start
     }
 }
@@ -41,7 +41,7 @@ pub struct Chunk {
 impl Chunk {
     /// Length in bytes.
     pub fn len(&self) -> u64 {
-        self.pieces.iter().map(Piece::len).sum()
+        self.pieces.iter().map(Piece::bytes).sum()
     }
 
     /// Whether it has no contents.

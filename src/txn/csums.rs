@@ -56,7 +56,7 @@ pub(super) fn csum_edits(
             let damage = Damage::Value { what: "checksum item's offset", found: start };
             Error::in_item(damage, tree_id::CSUM, csum_key(start))
         })?;
-        let mut kept: RangeSet = [start..end].into_iter().collect();
+        let mut kept: RangeSet = std::iter::once(start..end).collect();
         for range in removed.iter_from(start).take_while(|range| range.start < end) {
             kept.remove(range);
         }

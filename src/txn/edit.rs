@@ -4,15 +4,19 @@
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use crate::error::Result;
-use crate::format::{ITEM_SIZE, Key, KeyPtr, Logical, tree_id};
+use crate::format::{ITEM_SIZE, Key, KeyPtr, Logical, Node, tree_id};
 use crate::tree::{Expect, Forest, TreeRoot};
 use crate::txn::repack::{leaf_runs, node_runs};
 use crate::txn::space::SpaceKind;
 
 /// New data of an item, or `None` to delete it.
 pub(super) type Edit = (Key, Option<Vec<u8>>);
+
+/// Edits still to be made, in order.
+type Edits = std::iter::Peekable<std::vec::IntoIter<Edit>>;
 
 /// Where an edit gets new blocks from and gives old ones to.
 pub(super) trait Blocks {
@@ -105,7 +109,7 @@ impl TreeEdit {
         let root = self.root;
         let ptr = KeyPtr { key: Key::MIN, bytenr: root.bytenr, generation: root.generation };
         let mut edits = edits.into_iter().peekable();
-        let mut parts = self.edit_block(blocks, ptr, root.level, None, &mut edits)?;
+        let mut parts = self.edit_block(blocks, (ptr, root.level), None, &mut edits)?;
         let mut level = root.level;
         if parts.is_empty() {
             // A tree without items still has a root, an empty leaf.
@@ -139,10 +143,9 @@ impl TreeEdit {
     fn edit_block(
         &mut self,
         blocks: &mut impl Blocks,
-        ptr: KeyPtr,
-        level: u8,
+        (ptr, level): (KeyPtr, u8),
         end: Option<Key>,
-        edits: &mut std::iter::Peekable<std::vec::IntoIter<Edit>>,
+        edits: &mut Edits,
     ) -> Result<Vec<KeyPtr>> {
         let is_below = |edit: &Edit| end.is_none_or(|end| edit.0 < end);
         let (at, block) = self.open(blocks, ptr, level)?;
@@ -155,13 +158,8 @@ impl TreeEdit {
                     let has_edits =
                         edits.peek().is_some_and(|edit| child_end.is_none_or(|end| edit.0 < end));
                     if has_edits {
-                        children.extend(self.edit_block(
-                            blocks,
-                            *child,
-                            level - 1,
-                            child_end,
-                            edits,
-                        )?);
+                        let child = (*child, level - 1);
+                        children.extend(self.edit_block(blocks, child, child_end, edits)?);
                     } else {
                         children.push(*child);
                     }
@@ -189,18 +187,23 @@ impl TreeEdit {
     }
 
     fn read(&self, forest: &Forest, ptr: KeyPtr, level: u8) -> Result<Dirty> {
+        let node = self.load(forest, ptr, level)?;
+        Ok(if level == 0 {
+            Dirty::Leaf(node.items().map(|(key, data)| (key, data.to_vec())).collect())
+        } else {
+            Dirty::Node(level, node.ptrs().collect())
+        })
+    }
+
+    /// A block of the committed state.
+    fn load(&self, forest: &Forest, ptr: KeyPtr, level: u8) -> Result<Arc<Node>> {
         let expect = Expect {
             level,
             generation: Some(ptr.generation),
             first_key: (ptr.key != Key::MIN).then_some(ptr.key),
             tree: Some(self.root.id),
         };
-        let node = forest.load(Logical(ptr.bytenr), &expect)?;
-        Ok(if level == 0 {
-            Dirty::Leaf(node.items().map(|(key, data)| (key, data.to_vec())).collect())
-        } else {
-            Dirty::Node(level, node.ptrs().collect())
-        })
+        forest.load(Logical(ptr.bytenr), &expect)
     }
 
     /// Puts a block back, cut into as many as it needs; the first stays at `at`. An empty one is given up.
@@ -318,24 +321,26 @@ impl TreeEdit {
         keys: &RangeInclusive<Key>,
         found: &mut Vec<(Key, Vec<u8>)>,
     ) -> Result<()> {
-        let read;
-        let block = match self.dirty.get(&ptr.bytenr) {
-            Some(block) => block,
-            None => {
-                read = self.read(forest, ptr, level)?;
-                &read
-            }
-        };
-        match block {
-            Dirty::Leaf(items) => {
+        match self.dirty.get(&ptr.bytenr) {
+            Some(Dirty::Leaf(items)) => {
                 let from = items.partition_point(|(key, _)| key < keys.start());
                 found
                     .extend(items[from..].iter().take_while(|(key, _)| key <= keys.end()).cloned());
             }
-            Dirty::Node(level, ptrs) => {
+            Some(Dirty::Node(level, ptrs)) => {
                 let from = ptrs.partition_point(|ptr| ptr.key <= *keys.start()).saturating_sub(1);
                 for ptr in ptrs[from..].iter().take_while(|ptr| ptr.key <= *keys.end()) {
                     self.collect(forest, (*ptr, level - 1), keys, found)?;
+                }
+            }
+            None => {
+                let node = self.load(forest, ptr, level)?;
+                let from = node.search(*keys.start()).unwrap_or_else(|slot| slot);
+                let items = node.items().skip(from).take_while(|(key, _)| key <= keys.end());
+                found.extend(items.map(|(key, data)| (key, data.to_vec())));
+                let ptrs = node.ptrs().skip(node.child_slot(*keys.start()));
+                for ptr in ptrs.take_while(|ptr| ptr.key <= *keys.end()) {
+                    self.collect(forest, (ptr, level - 1), keys, found)?;
                 }
             }
         }
@@ -352,25 +357,26 @@ impl TreeEdit {
         let mut ptr = KeyPtr { key: Key::MIN, bytenr: root.bytenr, generation: root.generation };
         let mut level = root.level;
         loop {
-            let read;
-            let block = match self.dirty.get(&ptr.bytenr) {
-                Some(block) => block,
-                None => {
-                    read = self.read(forest, ptr, level)?;
-                    &read
-                }
-            };
-            match block {
-                Dirty::Leaf(items) => {
+            match self.dirty.get(&ptr.bytenr) {
+                Some(Dirty::Leaf(items)) => {
                     let count = items.partition_point(|(other, _)| *other <= key);
                     return Ok(count.checked_sub(1).map(|slot| items[slot].clone()));
                 }
-                Dirty::Node(_, ptrs) => {
+                Some(Dirty::Node(_, ptrs)) => {
                     let count = ptrs.partition_point(|ptr| ptr.key <= key);
                     ptr = ptrs[count.saturating_sub(1)];
-                    level -= 1;
+                }
+                None => {
+                    let node = self.load(forest, ptr, level)?;
+                    if level == 0 {
+                        let count = node.search(key).map_or_else(|slot| slot, |slot| slot + 1);
+                        let slot = count.checked_sub(1);
+                        return Ok(slot.map(|slot| (node.key(slot), node.data(slot).to_vec())));
+                    }
+                    ptr = node.ptr(node.child_slot(key));
                 }
             }
+            level -= 1;
         }
     }
 }
@@ -378,7 +384,7 @@ impl TreeEdit {
 /// Merges the edits that are below a block's end into its items.
 fn merge(
     items: Vec<(Key, Vec<u8>)>,
-    edits: &mut std::iter::Peekable<std::vec::IntoIter<Edit>>,
+    edits: &mut Edits,
     is_below: impl Fn(&Edit) -> bool,
 ) -> Vec<(Key, Vec<u8>)> {
     let mut merged = Vec::with_capacity(items.len());

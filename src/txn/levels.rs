@@ -18,7 +18,7 @@ use crate::txn::space::SpaceKind;
 pub type LeafItems = Vec<(Key, Vec<u8>)>;
 
 /// What replaces a block: the pointers to its parts.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Replaced {
     by: Vec<KeyPtr>,
     /// Whether anything from here down is shared, or refers by address.
@@ -50,7 +50,7 @@ impl Txn<'_> {
             let record = self.record_of(&leaf)?;
             let by = self.replace_leaf(&leaf, &record, &items)?;
             let is_shared = is_shared(&record);
-            self.hand_up(&leaf, &record, Replaced { by, is_shared }, &mut level)?;
+            self.hand_up(&leaf, &record, &Replaced { by, is_shared }, &mut level)?;
         }
         while !level.is_empty() {
             let mut above = BTreeMap::new();
@@ -59,7 +59,7 @@ impl Txn<'_> {
                 let is_shared =
                     is_shared(&record) || dirty.children.values().any(|child| child.is_shared);
                 let by = self.replace_node(&dirty, &record)?;
-                self.hand_up(&dirty.node, &record, Replaced { by, is_shared }, &mut above)?;
+                self.hand_up(&dirty.node, &record, &Replaced { by, is_shared }, &mut above)?;
             }
             level = above;
         }
@@ -82,14 +82,14 @@ impl Txn<'_> {
         &mut self,
         node: &Arc<Node>,
         record: &ExtentRecord,
-        replaced: Replaced,
+        replaced: &Replaced,
         above: &mut BTreeMap<u64, DirtyNode>,
     ) -> Result<()> {
         for parent in parents(self.forest, node, record)? {
             match parent {
                 Parent::Root(tree) => {
                     self.refs.change(node.bytenr(), Ref::TreeBlock { root: tree }, -1);
-                    self.replace_root(tree, node.level(), &replaced)?;
+                    self.replace_root(tree, node.level(), replaced)?;
                 }
                 Parent::Node(parent) => {
                     let dirty = above

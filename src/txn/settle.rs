@@ -219,7 +219,7 @@ impl<'a> Txn<'a> {
                 .is_some_and(FreeSpaceInfo::uses_bitmaps);
             let free = group.free_after_commit();
             let new = free_space::group_items(&group.range, &free, uses_bitmaps, sector);
-            edits.extend(difference(old, new));
+            edits.extend(difference(&old, new));
         }
         tree.apply(&mut TreeBlocks(self), edits.into_iter().collect())
     }
@@ -313,7 +313,7 @@ fn root_bytes(entry: &RootEntry, item: &RootItem) -> Vec<u8> {
 
 /// What to do to get from one set of items to another.
 fn difference(
-    old: BTreeMap<Key, Vec<u8>>,
+    old: &BTreeMap<Key, Vec<u8>>,
     new: BTreeMap<Key, Vec<u8>>,
 ) -> BTreeMap<Key, Option<Vec<u8>>> {
     let mut edits: BTreeMap<_, _> =

@@ -223,7 +223,7 @@ impl Space {
     /// Gives a range back that stays untouched until the next commit.
     pub(super) fn give_back(&mut self, range: Range<u64>) -> Result<()> {
         let known = self.groups.range(..=range.start).next_back();
-        if !known.is_some_and(|(_, group)| group.range.end >= range.end) {
+        if known.is_none_or(|(_, group)| group.range.end < range.end) {
             let what = "an extent reaches beyond it";
             return Err(Error::in_filesystem(Damage::FreeSpace { start: range.start, what }));
         }
