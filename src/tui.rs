@@ -7,7 +7,52 @@
 pub mod keymap;
 pub mod message;
 pub mod model;
+mod runtime;
 pub mod text;
 pub mod theme;
 mod update;
 pub mod view;
+mod worker;
+
+pub use runtime::run;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::device::{Access, Device, FileDevice};
+use crate::error::Result;
+
+/// Opens the devices of the filesystem.
+pub type Open = dyn Fn(Access) -> Result<Vec<Arc<dyn Device>>> + Send + Sync;
+
+/// What to show.
+#[derive(Clone)]
+pub struct Options {
+    /// Names of the devices, as the user knows them.
+    pub names: Vec<String>,
+    /// Opens them, for reading at the start and for writing when a run is confirmed.
+    pub open: Arc<Open>,
+}
+
+impl Options {
+    /// The filesystem on these devices or image files.
+    pub fn on(paths: Vec<PathBuf>) -> Self {
+        let names = paths.iter().map(|path| text::name(path.as_os_str().as_encoded_bytes()));
+        Self {
+            names: names.collect(),
+            open: Arc::new(move |access| {
+                let open = |path: &PathBuf| -> Result<Arc<dyn Device>> {
+                    Ok(Arc::new(FileDevice::open(path, access)?))
+                };
+                paths.iter().map(open).collect()
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("names", &self.names).finish_non_exhaustive()
+    }
+}

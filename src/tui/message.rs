@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::compress::Target;
 
 use super::model::{
-    Column, Entry, Filesystem, Findings, Outcome, Place, Prediction, Progress, Request, Step,
+    Amounts, Column, End, Entry, Filesystem, Findings, Place, Prediction, Progress, Request, Step,
     Subject, Subvolume, Survey, Table,
 };
 
@@ -91,6 +91,8 @@ pub enum Message {
     SubvolumesCounted(Vec<Subvolume>),
     /// All is counted.
     Counted(Box<Table>, Vec<(Vec<u64>, u64)>),
+    /// Counting the rows of this subvolume has come so far: blocks done, blocks in all.
+    SubvolumeScanning(u64, u64, u64),
     /// Counting has failed; says why.
     ScanFailed(String),
     /// A directory's rows.
@@ -103,6 +105,8 @@ pub enum Message {
     Predicted(Vec<(Target, Prediction)>),
     /// Planning has failed; says why.
     PlanFailed(String),
+    /// The program is asked to end.
+    Terminate,
     /// The run may not write; says why and what to do.
     Refused(String),
     /// The run has begun to write.
@@ -110,7 +114,9 @@ pub enum Message {
     /// The run has come so far.
     Progressed(Box<Progress>),
     /// The run has ended.
-    Finished(Box<Outcome>),
+    Finished(End),
+    /// The chosen rows are counted again after it.
+    Recounted(Box<Amounts>),
     /// Rows were written to a file, or why not.
     Exported(Result<String, String>),
 }

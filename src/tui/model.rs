@@ -15,7 +15,7 @@ pub use facts::{
 pub use inspection::{Extent, Findings, Inspection, Skip, Stored};
 pub use list::{Column, Cursor, Listing, Order, Step};
 pub use plan::{Choice, Job, Options, Plan, Prediction, Request, Survey, sum};
-pub use run::{End, Outcome, Progress, Run};
+pub use run::{End, Progress, Run};
 
 use super::text;
 use super::theme::Look;
@@ -111,6 +111,10 @@ pub struct Model {
     pub refusal: Option<String>,
     /// What is done, or was done last.
     pub run: Option<Run>,
+    /// The subvolume whose rows are being counted: blocks done, blocks in all.
+    pub counting: Option<(u64, u64, u64)>,
+    /// Whether to leave as soon as the run has ended.
+    pub is_leaving: bool,
     /// Whether to leave.
     pub is_done: bool,
 }
@@ -141,6 +145,8 @@ impl Model {
             plan: None,
             refusal: None,
             run: None,
+            counting: None,
+            is_leaving: false,
             is_done: false,
         }
     }
@@ -168,7 +174,7 @@ impl Model {
 
     /// Whether a run is going on.
     pub fn is_running(&self) -> bool {
-        self.run.as_ref().is_some_and(|run| run.outcome.is_none())
+        self.run.as_ref().is_some_and(|run| run.end.is_none())
     }
 
     /// Disk bytes that dropping all marked subvolumes would free; none before that is known.

@@ -149,8 +149,8 @@ pub fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match seconds {
-        0 => "under 1 s".to_owned(),
-        1..60 => format!("{seconds} s"),
+        // What takes any time at all takes a second.
+        0..60 => format!("{} s", time.as_secs_f64().ceil()),
         60..3600 => format!("{minutes} min {:02} s", seconds % 60),
         3600..86_400 => format!("{hours} h {:02} min", minutes % 60),
         _ => format!("{days} d {} h", hours % 24),

@@ -116,7 +116,7 @@ impl Look {
             Method::Zlib => self.style(Color::Yellow, 172),
             Method::Lzo => self.style(Color::Cyan, 37),
             Method::Zstd => self.style(Color::LightBlue, 68),
-            Method::Preallocated => self.style(Color::Magenta, 133),
+            Method::Preallocated | Method::Unknown => self.style(Color::Magenta, 133),
         }
     }
 

@@ -7,6 +7,7 @@ mod write;
 use super::message::{Action, Effect, Message};
 use super::model::{
     Cursor, Filesystem, Findings, Inspection, Model, Notice, Place, Scan, Screen, Step, Subvolume,
+    Table,
 };
 use super::view;
 
@@ -30,11 +31,9 @@ impl Model {
             Message::Failed(why) => self.failure = Some(why),
             Message::Scanning(done, total) => self.scan = Scan::Running { done, total },
             Message::SubvolumesCounted(counted) => return self.subvolumes_counted(counted),
-            Message::Counted(table, sharing) => {
-                self.scan = Scan::Done;
-                self.table = Some(*table);
-                self.sharing = sharing;
-                return self.list_again();
+            Message::Counted(table, sharing) => self.counted(*table, sharing),
+            Message::SubvolumeScanning(tree, done, total) => {
+                self.counting = Some((tree, done, total));
             }
             Message::ScanFailed(why) => {
                 self.scan = Scan::Failed;
@@ -49,7 +48,12 @@ impl Model {
             Message::Refused(_)
             | Message::Started
             | Message::Progressed(_)
-            | Message::Finished(_) => return self.ran(message),
+            | Message::Finished(_)
+            | Message::Recounted(_) => return self.ran(message),
+            Message::Terminate => {
+                self.is_leaving = true;
+                return self.interrupt();
+            }
             Message::Exported(Ok(path)) => {
                 self.notice = Some(Notice::Info(format!("written to {path}")));
             }
@@ -176,9 +180,22 @@ impl Model {
         self.list_again()
     }
 
+    fn counted(&mut self, table: Table, sharing: Vec<(Vec<u64>, u64)>) {
+        self.scan = Scan::Done;
+        let ended = self.run.as_mut().filter(|run| run.end.is_some());
+        if let Some(run) = ended {
+            run.whole.1.get_or_insert(table.total().disk);
+        }
+        self.table = Some(table);
+        self.sharing = sharing;
+    }
+
     fn subvolumes_counted(&mut self, counted: Vec<Subvolume>) -> Option<Effect> {
         let mut is_seen = false;
         for subvolume in counted {
+            if self.counting.is_some_and(|(tree, ..)| tree == subvolume.id) {
+                self.counting = None;
+            }
             is_seen |= self.trail.iter().any(|listing| listing.place.tree == subvolume.id);
             let known = self.subvolumes.iter_mut().find(|known| known.id == subvolume.id);
             if let Some(known) = known {

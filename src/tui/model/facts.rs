@@ -13,14 +13,16 @@ pub enum Method {
     Lzo,
     /// Zstandard.
     Zstd,
+    /// In a way that was never defined.
+    Unknown,
     /// Not at all: space is reserved.
     Preallocated,
 }
 
 impl Method {
     /// Every method, in the order in which tables show them.
-    pub const ALL: [Self; 5] =
-        [Self::Uncompressed, Self::Zlib, Self::Lzo, Self::Zstd, Self::Preallocated];
+    pub const ALL: [Self; 6] =
+        [Self::Uncompressed, Self::Zlib, Self::Lzo, Self::Zstd, Self::Unknown, Self::Preallocated];
 
     /// Its name, as compsize writes it.
     pub const fn name(self) -> &'static str {
@@ -29,6 +31,7 @@ impl Method {
             Self::Zlib => "zlib",
             Self::Lzo => "lzo",
             Self::Zstd => "zstd",
+            Self::Unknown => "unknown",
             Self::Preallocated => "prealloc",
         }
     }
@@ -65,7 +68,7 @@ impl Place {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amounts {
     /// On disk, each extent once, by [`Method`].
-    pub disk_by_method: [u64; 5],
+    pub disk_by_method: [u64; Method::ALL.len()],
     /// What those extents hold.
     pub uncompressed: u64,
     /// What the pieces of all files add up to.
@@ -117,7 +120,7 @@ pub struct Line {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Table {
     /// In the order of [`Method::ALL`].
-    pub lines: [Line; 5],
+    pub lines: [Line; Method::ALL.len()],
 }
 
 impl Table {
@@ -131,7 +134,7 @@ impl Table {
     }
 
     /// Disk bytes by method.
-    pub fn disk_by_method(&self) -> [u64; 5] {
+    pub fn disk_by_method(&self) -> [u64; Method::ALL.len()] {
         self.lines.map(|line| line.disk)
     }
 }

@@ -113,7 +113,7 @@ impl Column {
             Self::Methods => {
                 let parts = amounts.disk_by_method;
                 let (index, &part) =
-                    parts.iter().enumerate().max_by_key(|&(_, part)| part).expect("five parts");
+                    parts.iter().enumerate().max_by_key(|&(_, part)| part).expect("some parts");
                 (index as u64) << 56 | part >> 8
             }
             Self::Fragments => amounts.fragments,

@@ -76,8 +76,8 @@ pub struct Choice {
 pub struct Survey {
     /// What the rows cost, shared data counted once.
     pub amounts: Amounts,
-    /// How many files there are.
-    pub files: u64,
+    /// How many files there are; none when whole subvolumes are meant.
+    pub files: Option<u64>,
     /// What will be left alone.
     pub skips: Vec<Skip>,
     /// Paths of the other subvolumes that share the data, made harmless.

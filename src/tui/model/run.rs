@@ -10,37 +10,26 @@ const RATES_MAX: usize = 240;
 /// How far a run is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes on disk that were looked at or rewritten.
+    /// Bytes of contents that were read and decided upon.
     pub done: u64,
-    /// Bytes on disk in all.
-    pub total: u64,
-    /// Bytes read.
-    pub read: u64,
-    /// Bytes written.
+    /// Bytes written, tree blocks too.
     pub written: u64,
     /// Bytes on disk freed beyond those written.
     pub saved: i64,
-    /// Old bytes on disk of all that was rewritten.
+    /// Bytes on disk of the extents that were replaced.
     pub replaced: u64,
+    /// Bytes on disk of those that replace them.
+    pub renewed: u64,
     /// Extents rewritten.
     pub extents: u64,
     /// The file in work, made harmless.
     pub path: String,
     /// Commits so far.
     pub commits: u64,
+    /// Which time it goes through the files.
+    pub pass: u32,
     /// What was left alone.
     pub skips: Vec<Skip>,
-}
-
-/// How a run ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
-    /// Whether all was done, or why not.
-    pub end: End,
-    /// The whole filesystem's bytes on disk before and after.
-    pub disk: (u64, u64),
-    /// The chosen rows afterwards, once they are counted again.
-    pub amounts: Option<Amounts>,
 }
 
 /// Why a run ended.
@@ -63,6 +52,10 @@ pub struct Run {
     pub request: Request,
     /// What the chosen rows cost before.
     pub before: Amounts,
+    /// What the chosen rows cost afterwards, once they are counted again.
+    pub after: Option<Amounts>,
+    /// The whole filesystem's disk usage before and afterwards, as far as it is known.
+    pub whole: (Option<u64>, Option<u64>),
     /// What the plan foretold.
     pub prediction: Option<Prediction>,
     /// How far it is.
@@ -78,7 +71,7 @@ pub struct Run {
     /// Whether it was asked to stop.
     pub is_stopping: bool,
     /// How it ended.
-    pub outcome: Option<Outcome>,
+    pub end: Option<End>,
 }
 
 impl Run {
@@ -93,14 +86,21 @@ impl Run {
             request,
             before,
             prediction,
-            progress: Progress { total: before.disk(), ..Progress::default() },
+            after: None,
+            whole: (None, None),
+            progress: Progress::default(),
             time: (now, None),
             pauses: (Duration::ZERO, None),
             rates: Vec::new(),
             sampled: (now, 0),
             is_stopping: false,
-            outcome: None,
+            end: None,
         }
+    }
+
+    /// Bytes of contents that there are to go through.
+    pub fn total(&self) -> u64 {
+        self.before.uncompressed
     }
 
     /// Whether it waits for the user to go on.
@@ -120,7 +120,7 @@ impl Run {
     pub fn tick(&mut self, now: Duration) {
         let (at, done) = self.sampled;
         let elapsed = now.saturating_sub(at);
-        if self.outcome.is_some() || elapsed < Duration::from_secs(1) {
+        if self.end.is_some() || elapsed < Duration::from_secs(1) {
             return;
         }
         let bytes = self.progress.done.saturating_sub(done) as f64;
@@ -147,8 +147,8 @@ impl Run {
     /// How long it should still take; none before that can be told.
     pub fn remaining(&self, now: Duration) -> Option<Duration> {
         let rate = self.rate(now);
-        let left = self.progress.total.saturating_sub(self.progress.done);
-        (rate > 0 && self.worked(now) >= Duration::from_secs(2))
+        let left = self.total().saturating_sub(self.progress.done);
+        (rate > 0 && left > 0 && self.worked(now) >= Duration::from_secs(2))
             .then(|| Duration::from_secs(left / rate))
     }
 }

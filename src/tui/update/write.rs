@@ -1,7 +1,7 @@
 //! From the plan over the confirmation to the run.
 
 use crate::tui::message::{Action, Effect, Message};
-use crate::tui::model::{Job, Model, Notice, Outcome, Plan, Run, Screen};
+use crate::tui::model::{End, Job, Model, Notice, Plan, Run, Screen};
 
 impl Model {
     pub(super) fn act_on_plan(&mut self, action: Action) -> Option<Effect> {
@@ -26,7 +26,7 @@ impl Model {
             Action::Write => return self.write(),
             Action::Pause => {
                 let now = self.now;
-                let run = self.run.as_mut().filter(|run| run.outcome.is_none())?;
+                let run = self.run.as_mut().filter(|run| run.end.is_none())?;
                 run.pause(now);
                 return Some(Effect::Pause(run.is_paused()));
             }
@@ -94,13 +94,15 @@ impl Model {
         self.refusal = None;
         let request = plan.request();
         let prediction = plan.choice().prediction;
-        self.run = Some(Run::new(request.clone(), plan.amounts(), prediction, self.now));
+        let mut run = Run::new(request.clone(), plan.amounts(), prediction, self.now);
+        run.whole.0 = self.table.as_ref().map(|table| table.total().disk);
+        self.run = Some(run);
         Some(Effect::Run(Box::new(request)))
     }
 
     fn stop(&mut self) -> Option<Effect> {
         let run = self.run.as_mut()?;
-        if run.outcome.is_some() {
+        if run.end.is_some() {
             self.screens.pop();
             return None;
         }
@@ -125,20 +127,22 @@ impl Model {
                 return Some(Effect::Forget);
             }
             Message::Progressed(progress) => self.run.as_mut()?.progress = *progress,
-            Message::Finished(outcome) => self.finished(*outcome),
+            Message::Finished(end) => self.finished(end),
+            Message::Recounted(amounts) => self.run.as_mut()?.after = Some(*amounts),
             _ => {}
         }
         None
     }
 
-    fn finished(&mut self, outcome: Outcome) {
+    fn finished(&mut self, end: End) {
         let now = self.now;
         let Some(run) = &mut self.run else { return };
         if run.is_paused() {
             run.pause(now);
         }
         run.time.1.get_or_insert(now);
-        run.outcome = Some(outcome);
+        run.end = Some(end);
+        self.is_done |= self.is_leaving;
         for listing in &mut self.trail {
             listing.marked.fill(false);
         }

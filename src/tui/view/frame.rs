@@ -65,6 +65,10 @@ fn state(model: &Model) -> (String, Style) {
             (format!("counting {} {sign}", percent(done, total, "")), look.accent())
         }
         Scan::Failed => ("not fully counted".to_owned(), look.bad()),
+        Scan::Done if model.counting.is_some_and(|(_, done, total)| done < total) => {
+            let (_, done, total) = model.counting.unwrap_or_default();
+            (format!("counting rows {} {sign}", percent(done, total, "")), look.accent())
+        }
         Scan::Done => match &model.filesystem {
             Some(filesystem) if filesystem.refusal.is_some() => {
                 ("read-only".to_owned(), look.warning())
@@ -198,7 +202,7 @@ fn hints(model: &Model) -> Vec<(String, &'static str)> {
         return vec![of("r", "try again"), of("?", "help"), of("q", "quit")];
     }
     let screen = model.screen();
-    let is_over = model.run.as_ref().is_some_and(|run| run.outcome.is_some());
+    let is_over = model.run.as_ref().is_some_and(|run| run.end.is_some());
     if screen == Screen::Run && is_over {
         return vec![of("q", "back"), of("?", "help"), of("^c", "quit")];
     }
@@ -223,6 +227,7 @@ fn hints(model: &Model) -> Vec<(String, &'static str)> {
 /// The chosen rows in a few words: their number and kind, or the one row's path.
 pub(super) fn chosen(subjects: &[Subject]) -> String {
     match subjects {
+        [one] if one.path.is_empty() => "the whole filesystem".to_owned(),
         [one] => format!("{} {}", one.kind.name(), shown_path(&one.path)),
         many => format!("{} rows, {}", many.len(), size(sum(many).disk())),
     }

@@ -204,7 +204,7 @@ const fn rank(method: Method) -> usize {
         Method::Zstd => 1,
         Method::Zlib => 2,
         Method::Lzo => 3,
-        Method::Preallocated => 4,
+        Method::Preallocated | Method::Unknown => 4,
     }
 }
 

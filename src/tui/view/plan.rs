@@ -34,14 +34,16 @@ pub(super) fn draw(model: &Model, body: Rect, paint: &mut Paint<'_>) {
     let what = chosen(&plan.subjects);
     paint.spans(above.x, above.y, above.width, &[(&title, look.strong()), (&what, look.strong())]);
     let amounts = plan.amounts();
-    let files = plan.survey.as_ref().map_or(amounts.items, |survey| survey.files);
+    let files = plan.survey.as_ref().and_then(|survey| survey.files);
+    let files = files.map_or_else(String::new, |files| {
+        let what = if files == 1 { "file" } else { "files" };
+        format!("{}{} {what}", look.dot(), count(files))
+    });
     let facts = format!(
-        "now {} on disk, {} uncompressed, {}{}{} files",
+        "now {} on disk, {} uncompressed, {}{files}",
         size(amounts.disk()),
         size(amounts.uncompressed),
         percent(amounts.disk(), amounts.uncompressed, look.dash()),
-        look.dot(),
-        count(files)
     );
     let at = line(above, 1);
     paint.text(at.x, at.y, at.width, (&facts, look.quiet()));
@@ -208,7 +210,12 @@ pub(super) fn skips(skips: &[Skip], dot: &str) -> String {
     if skips.is_empty() {
         return "nothing".to_owned();
     }
-    let parts: Vec<String> =
-        skips.iter().map(|skip| format!("{} {}", skip.reason, size(skip.bytes))).collect();
+    let parts: Vec<String> = skips
+        .iter()
+        .map(|skip| match skip.bytes {
+            0 => format!("{} in {} extents", skip.reason, count(skip.extents)),
+            bytes => format!("{} {}", skip.reason, size(bytes)),
+        })
+        .collect();
     parts.join(dot)
 }

@@ -7,7 +7,7 @@ use super::confirm::wrapped;
 use super::frame::chosen;
 use super::paint::{Paint, line, split};
 use super::plan::skips;
-use crate::tui::model::{Amounts, End, Job, Model, Outcome, Run};
+use crate::tui::model::{Amounts, End, Job, Model, Run};
 use crate::tui::text::{count, duration, percent, size};
 
 /// Columns of the names of facts.
@@ -24,8 +24,8 @@ pub(super) fn draw(model: &Model, body: Rect, paint: &mut Paint<'_>) {
     paint.text(body.x, body.y, body.width, (&title, look.strong()));
     progress(model, run, line(body, 1), paint);
     let (_, below) = split(body, 2);
-    match &run.outcome {
-        Some(outcome) => ended(model, run, outcome, below, paint),
+    match &run.end {
+        Some(end) => ended(model, run, end, below, paint),
         None => going_on(model, run, below, paint),
     }
 }
@@ -33,8 +33,8 @@ pub(super) fn draw(model: &Model, body: Rect, paint: &mut Paint<'_>) {
 fn progress(model: &Model, run: &Run, area: Rect, paint: &mut Paint<'_>) {
     let look = model.look;
     let progress = &run.progress;
-    let is_done = run.outcome.as_ref().is_some_and(|outcome| outcome.end == End::Done);
-    let total = progress.total.max(1);
+    let is_done = run.end == Some(End::Done);
+    let total = run.total().max(1);
     let done = if is_done { total } else { progress.done.min(total) };
     let share = percent(done, total, "");
     let (bar, style) = (Rect { width: area.width.saturating_sub(6), ..area }, look.accent());
@@ -83,7 +83,7 @@ fn facts(model: &Model, run: &Run) -> Vec<(&'static str, String)> {
         Err(_) => format!("{}{}", look.sign("−", "-"), size(progress.saved.unsigned_abs())),
     };
     let left = run.remaining(model.now).map_or_else(|| look.dash().to_owned(), duration);
-    let ratio = percent(progress.written, progress.replaced, look.dash());
+    let ratio = percent(progress.renewed, progress.replaced, look.dash());
     let foretold = run.prediction.map_or_else(String::new, |known| {
         let ratio = percent(known.after, run.before.disk(), look.dash());
         format!(", {ratio} foretold")
@@ -91,12 +91,16 @@ fn facts(model: &Model, run: &Run) -> Vec<(&'static str, String)> {
     vec![
         ("saved", format!("{saved}{dot}{} extents rewritten", count(progress.extents))),
         ("ratio", format!("{ratio} of what was there{foretold}")),
-        ("read", format!("{}{dot}{} written", size(progress.read), size(progress.written))),
+        ("read", format!("{}{dot}{} written", size(progress.done), size(progress.written))),
         ("time", format!("{}{dot}{left} left", duration(run.worked(model.now)))),
-        ("commits", count(progress.commits)),
+        ("commits", commits(progress.commits, progress.pass)),
         ("left alone", skips(&progress.skips, dot)),
         ("speed", format!("{}/s", size(run.rate(model.now)))),
     ]
+}
+
+fn commits(commits: u64, pass: u32) -> String {
+    if pass > 1 { format!("{}, pass {pass}", count(commits)) } else { count(commits) }
 }
 
 /// Throughput over time, the present at the right, as tall as there is room.
@@ -122,10 +126,10 @@ fn sparkline(run: &Run, area: Rect, paint: &mut Paint<'_>) {
     }
 }
 
-fn ended(model: &Model, run: &Run, outcome: &Outcome, area: Rect, paint: &mut Paint<'_>) {
+fn ended(model: &Model, run: &Run, end: &End, area: Rect, paint: &mut Paint<'_>) {
     let look = model.look;
     let time = duration(run.worked(model.now));
-    let (words, style) = match &outcome.end {
+    let (words, style) = match end {
         End::Done => (format!("Done in {time}."), look.good()),
         End::Stopped => {
             (format!("Stopped after {time}; what was committed stays."), look.warning())
@@ -139,13 +143,12 @@ fn ended(model: &Model, run: &Run, outcome: &Outcome, area: Rect, paint: &mut Pa
     paint.overlay(Rect { height: used.min(area.height), ..area }, style);
     let air = u16::from(area.height >= used + 12);
     let (_, mut below) = split(area, used + air);
-    let (before, after) = outcome.disk;
-    let whole = Amounts { disk_by_method: [before, 0, 0, 0, 0], ..Amounts::default() };
     let rows = [
-        ("whole filesystem", whole.disk(), Some(after)),
-        ("chosen rows", run.before.disk(), outcome.amounts.as_ref().map(Amounts::disk)),
+        ("whole filesystem", run.whole.0, run.whole.1),
+        ("chosen rows", Some(run.before.disk()), run.after.as_ref().map(Amounts::disk)),
     ];
     for (name, before, after) in rows {
+        let Some(before) = before else { continue };
         compare(name, before, after, Rect { height: below.height.min(3), ..below }, paint);
         below = split(below, 3 + air).1;
     }

@@ -63,7 +63,12 @@ pub(super) fn draw(table: &Table, area: Rect, paint: &mut Paint<'_>) {
 }
 
 /// A bar with a part for each method.
-pub(super) fn methods(disk_by_method: &[u64; 5], whole: u64, area: Rect, paint: &mut Paint<'_>) {
+pub(super) fn methods(
+    disk_by_method: &[u64; Method::ALL.len()],
+    whole: u64,
+    area: Rect,
+    paint: &mut Paint<'_>,
+) {
     let look = paint.look;
     let parts: Vec<(u64, Style)> = Method::ALL
         .into_iter()

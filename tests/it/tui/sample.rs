@@ -16,7 +16,10 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const LOOK: Look = Look { palette: Palette::Rich, signs: Signs::Unicode };
 
-pub(crate) fn amounts(disk_by_method: [u64; 5], uncompressed: u64, items: u64) -> Amounts {
+/// Costs by none, zlib, lzo, zstd and prealloc.
+pub(crate) fn amounts(disk: [u64; 5], uncompressed: u64, items: u64) -> Amounts {
+    let [none, zlib, lzo, zstd, preallocated] = disk;
+    let disk_by_method = [none, zlib, lzo, zstd, 0, preallocated];
     let disk: u64 = disk_by_method.iter().sum();
     Amounts {
         disk_by_method,
@@ -57,7 +60,16 @@ pub(crate) fn table() -> Table {
         uncompressed: uncompressed * MIB,
         referenced: uncompressed * MIB * 2,
     };
-    Table { lines: [line(120, 120), line(31, 80), line(18, 40), line(58, 220), line(4, 4)] }
+    Table {
+        lines: [
+            line(120, 120),
+            line(31, 80),
+            line(18, 40),
+            line(58, 220),
+            Line::default(),
+            line(4, 4),
+        ],
+    }
 }
 
 pub(crate) fn subvolumes() -> Vec<Subvolume> {
@@ -161,7 +173,7 @@ pub(crate) fn file_findings() -> Findings {
         },
     };
     let hole = Extent { file_offset: 384 << 10, length: 256 << 10, stored: Stored::Hole };
-    let mut lines = [Line::default(); 5];
+    let mut lines = [Line::default(); 6];
     lines[0] = Line { disk: 128 << 10, uncompressed: 128 << 10, referenced: 128 << 10 };
     lines[3] = Line { disk: 81_920, uncompressed: 384 << 10, referenced: 384 << 10 };
     Findings {
@@ -211,7 +223,7 @@ pub(crate) fn plan() -> Model {
         .collect();
     model.update(Message::Surveyed(Box::new(Survey {
         amounts: amounts([9 * MIB, MIB, 0, 30 * MIB, 0], 130 * MIB, 44),
-        files: 42,
+        files: Some(42),
         skips: vec![Skip { reason: "preallocated".to_owned(), bytes: 4 * MIB, extents: 1 }],
         shared_with: vec!["snapshots/home-monday".to_owned(), "snapshots/home-tuesday".to_owned()],
     })));

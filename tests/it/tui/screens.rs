@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use btrpress::tui::message::Message;
-use btrpress::tui::model::{End, Listing, Model, Outcome, Place, Progress, Skip};
+use btrpress::tui::model::{End, Listing, Model, Place, Progress, Skip};
 use btrpress::tui::theme::{Look, Palette, Signs};
 use insta::assert_snapshot;
 use ratatui::buffer::Buffer;
@@ -122,16 +122,16 @@ fn running() -> Model {
     model.update(Message::Started);
     for second in 1..40_u64 {
         model.update(Message::Progressed(Box::new(Progress {
-            done: second * (600 + 100 * (second % 5)) << 10,
-            total: 40 * MIB,
-            read: second * MIB,
+            done: second * (2000 + 300 * (second % 5)) << 10,
             written: second * MIB / 2,
             saved: (second * MIB / 3) as i64,
             replaced: second * MIB,
+            renewed: second * MIB * 2 / 3,
             extents: 8 * second,
             path: "home/data/年度报告.txt".to_owned(),
             commits: second / 10,
-            skips: vec![Skip { reason: "no gain".to_owned(), bytes: 3 * MIB, extents: 9 }],
+            pass: 1,
+            skips: vec![Skip { reason: "no gain".to_owned(), bytes: 0, extents: 9 }],
         })));
         model.update(Message::Tick(Duration::from_millis(1001 * second)));
     }
@@ -146,14 +146,17 @@ fn a_run() {
     assert_snapshot!("run-paused", screen(&model, 80, 24));
     press(&mut model, "q");
     assert_snapshot!("run-stopping", screen(&model, 80, 24));
-    let outcome = |end, amounts| Outcome { end, disk: (231 * MIB, 211 * MIB), amounts };
-    model.update(Message::Finished(Box::new(outcome(End::Stopped, None))));
+    model.update(Message::Finished(End::Stopped));
     assert_snapshot!("run-stopped", screen(&model, 80, 24));
+    model.update(Message::Finished(End::Done));
+    let mut counted = super::sample::table();
+    counted.lines[0].disk -= 17 * MIB;
+    model.update(Message::Counted(Box::new(counted), Vec::new()));
     let after = amounts([9 * MIB, 0, 0, 14 * MIB, 0], 130 * MIB, 44);
-    model.update(Message::Finished(Box::new(outcome(End::Done, Some(after)))));
+    model.update(Message::Recounted(Box::new(after)));
     assert_screens("run-done", &model);
     let why = "atlas.img: cannot write at byte 1234: input/output error".to_owned();
-    model.update(Message::Finished(Box::new(outcome(End::Failed(why), None))));
+    model.update(Message::Finished(End::Failed(why)));
     assert_snapshot!("run-failed", screen(&model, 80, 24));
 }
 

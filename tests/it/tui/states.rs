@@ -226,12 +226,7 @@ fn a_run_is_paused_and_stopped_and_only_then_left() {
     assert_eq!(press(&mut model, "^c"), [Effect::Stop]);
     assert_eq!(press(&mut model, "qq"), []);
     assert!(!model.is_done && model.screen() == Screen::Run);
-    let outcome = btrpress::tui::model::Outcome {
-        end: btrpress::tui::model::End::Stopped,
-        disk: (2, 1),
-        amounts: None,
-    };
-    model.update(Message::Finished(Box::new(outcome)));
+    model.update(Message::Finished(btrpress::tui::model::End::Stopped));
     press(&mut model, "q");
     assert_eq!(model.screen(), Screen::Browser);
     press(&mut model, "^c");
@@ -328,4 +323,18 @@ fn a_directory_with_200_000_rows_is_ordered_by_every_column() {
     assert!(names.is_sorted() && names.len() == 200_000);
     press(&mut model, "/file-19999");
     assert_eq!(shown(&model).len(), 10);
+}
+
+#[test]
+fn a_signal_ends_the_program_but_a_run_only_after_its_commit() {
+    let mut model = browser();
+    assert_eq!(model.update(Message::Terminate), None);
+    assert!(model.is_done);
+    let mut model = plan();
+    press(&mut model, "<Enter>Y");
+    model.update(Message::Started);
+    assert_eq!(model.update(Message::Terminate), Some(Effect::Stop));
+    assert!(!model.is_done);
+    model.update(Message::Finished(btrpress::tui::model::End::Stopped));
+    assert!(model.is_done);
 }
