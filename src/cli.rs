@@ -10,6 +10,7 @@ mod open;
 mod report;
 mod rewrite;
 mod status;
+mod ui;
 
 pub(crate) use args::{Cli, Command};
 pub(crate) use status::exit_status;
@@ -39,11 +40,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Some(Command::Defrag(args)) => return rewrite::defrag(&args, is_demo, cli.batch),
         Some(Command::Completions { shell }) => generate::completions(shell),
         Some(Command::Man) => generate::man(),
-        None => {
-            anyhow::bail!(
-                "the interactive UI is not part of this build; see `btrpress report --help`"
-            )
-        }
+        None => ui::run(Source::new(cli.devices, is_demo)),
     }?;
     Ok(0)
 }

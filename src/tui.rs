@@ -17,11 +17,12 @@ mod worker;
 pub use runtime::run;
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::device::{Access, Device, FileDevice};
-use crate::error::Result;
+use anyhow::Result;
+
+use crate::device::{Access, Device};
+use crate::fs::Filesystem;
 
 /// Opens the devices of the filesystem.
 pub type Open = dyn Fn(Access) -> Result<Vec<Arc<dyn Device>>> + Send + Sync;
@@ -36,18 +37,9 @@ pub struct Options {
 }
 
 impl Options {
-    /// The filesystem on these devices or image files.
-    pub fn on(paths: Vec<PathBuf>) -> Self {
-        let names = paths.iter().map(|path| text::name(path.as_os_str().as_encoded_bytes()));
-        Self {
-            names: names.collect(),
-            open: Arc::new(move |access| {
-                let open = |path: &PathBuf| -> Result<Arc<dyn Device>> {
-                    Ok(Arc::new(FileDevice::open(path, access)?))
-                };
-                paths.iter().map(open).collect()
-            }),
-        }
+    /// Opens the devices and what is on them.
+    fn open_fs(&self, access: Access) -> Result<Filesystem> {
+        Ok(Filesystem::open((self.open)(access)?)?)
     }
 }
 

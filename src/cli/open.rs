@@ -87,7 +87,7 @@ pub(crate) enum Writes {
 }
 
 /// Opens a block device or image file, or for `PATH:N` a partition of it.
-fn open_device(
+pub(super) fn open_device(
     path: &Path,
     access: Access,
     writes: Writes,

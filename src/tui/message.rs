@@ -88,7 +88,7 @@ pub enum Message {
     /// Counting has come so far: blocks done, blocks in all.
     Scanning(u64, u64),
     /// These subvolumes are counted.
-    SubvolumesCounted(Vec<Subvolume>),
+    SubvolumesCounted(Vec<(u64, Amounts)>),
     /// All is counted.
     Counted(Box<Table>, Vec<(Vec<u64>, u64)>),
     /// Counting the rows of this subvolume has come so far: blocks done, blocks in all.

@@ -6,8 +6,8 @@ mod write;
 
 use super::message::{Action, Effect, Message};
 use super::model::{
-    Cursor, Filesystem, Findings, Inspection, Model, Notice, Place, Scan, Screen, Step, Subvolume,
-    Table,
+    Amounts, Cursor, Filesystem, Findings, Inspection, Model, Notice, Place, Scan, Screen, Step,
+    Subvolume, Table,
 };
 use super::view;
 
@@ -190,19 +190,17 @@ impl Model {
         self.sharing = sharing;
     }
 
-    fn subvolumes_counted(&mut self, counted: Vec<Subvolume>) -> Option<Effect> {
-        let mut is_seen = false;
-        for subvolume in counted {
-            if self.counting.is_some_and(|(tree, ..)| tree == subvolume.id) {
+    fn subvolumes_counted(&mut self, counted: Vec<(u64, Amounts)>) -> Option<Effect> {
+        for &(id, amounts) in &counted {
+            if self.counting.is_some_and(|(tree, ..)| tree == id) {
                 self.counting = None;
             }
-            is_seen |= self.trail.iter().any(|listing| listing.place.tree == subvolume.id);
-            let known = self.subvolumes.iter_mut().find(|known| known.id == subvolume.id);
+            let known = self.subvolumes.iter_mut().find(|known| known.id == id);
             if let Some(known) = known {
-                *known = subvolume;
+                known.amounts = Some(amounts);
             }
         }
-        if is_seen { self.list_again() } else { None }
+        if self.trail.is_empty() { None } else { self.list_again() }
     }
 
     fn list_again(&self) -> Option<Effect> {

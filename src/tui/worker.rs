@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use anyhow::Result;
 use crossbeam_channel::{Sender, unbounded};
 
 use super::Options;
 use super::message::{Effect, Message};
 use crate::device::Access;
-use crate::error::Result;
 use crate::fs;
 
 /// An open filesystem with what was found out about it.
@@ -58,6 +58,11 @@ impl Shared {
         self.messages.send(message).is_ok()
     }
 
+    /// The flag of the scan that goes on.
+    fn this_scan(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.scan.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Stops the scan that goes on, and gives a flag to the next one.
     fn next_scan(&self) -> Arc<AtomicBool> {
         let next = Arc::new(AtomicBool::new(false));
@@ -78,13 +83,13 @@ impl Shared {
                 }
             }
             Err(error) => {
-                self.send(Message::Failed(chain(&error)));
+                self.send(Message::Failed(chain(error)));
             }
         }
     }
 
     fn open(&self) -> Result<(Arc<Opened>, Message)> {
-        let fs = fs::Filesystem::open((self.options.open)(Access::Read)?)?;
+        let fs = self.options.open_fs(Access::Read)?;
         let subvolumes = fs.subvolumes()?;
         let filesystem = facts::filesystem(&fs)?;
         let tree = facts::subvolumes(&subvolumes);
@@ -94,15 +99,16 @@ impl Shared {
 }
 
 /// An error with what caused it, in a line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text = format!("{text}: {cause_text}");
+fn chain(error: impl Into<anyhow::Error>) -> String {
+    let error = error.into();
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        // Some errors tell of their cause themselves.
+        if !text.ends_with(&cause) {
+            text.push_str(if text.is_empty() { "" } else { ": " });
+            text.push_str(&cause);
         }
-        next = cause.source();
     }
     text
 }

@@ -80,18 +80,21 @@ fn compare(fs: &Filesystem, entry: &Entry, at: Location) {
 #[test]
 fn every_file_of_every_image_reads_as_the_kernel_read_it() {
     for name in ALL {
-        let fixture = fixture(name);
-        let fs = open(&fixture);
-        let mut found = walk(&fs);
-        for entry in manifest(name) {
-            let at = found.remove(&entry.path).unwrap_or_else(|| panic!("{name}: {entry:?}"));
-            // The kernel invents an inode for a subvolume that is not there in a snapshot.
-            let Some(at) = at else { continue };
-            assert_eq!(fs.resolve(&entry.path).unwrap(), at, "{name}");
-            compare(&fs, &entry, at);
-        }
-        assert!(found.is_empty(), "{name}: the kernel did not see {:?}", found.keys());
+        assert_same_as_manifest(name, &open(&fixture(name)));
     }
+}
+
+/// What the engine reads of a filesystem is what the kernel read of the fixture `name`.
+pub(crate) fn assert_same_as_manifest(name: &str, fs: &Filesystem) {
+    let mut found = walk(fs);
+    for entry in manifest(name) {
+        let at = found.remove(&entry.path).unwrap_or_else(|| panic!("{name}: {entry:?}"));
+        // The kernel invents an inode for a subvolume that is not there in a snapshot.
+        let Some(at) = at else { continue };
+        assert_eq!(fs.resolve(&entry.path).unwrap(), at, "{name}");
+        compare(fs, &entry, at);
+    }
+    assert!(found.is_empty(), "{name}: the kernel did not see {:?}", found.keys());
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(super) fn filesystem(fs: &fs::Filesystem) -> Result<Filesystem> {
             volume.node_size() >> 10
         ),
         space: space(fs.forest())?,
-        refusal: fs.writable().err().map(|error| super::chain(&error)),
+        refusal: fs.writable().err().map(super::chain),
     })
 }
 

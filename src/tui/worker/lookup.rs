@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(super) fn list(shared: &Arc<Shared>, places: &[Place]) {
     let Some(opened) = shared.opened() else { return };
     for &place in places {
-        let listed = entries(&opened, place).map_err(|error| chain(&error));
+        let listed = entries(&opened, place).map_err(|error| chain(error));
         shared.send(Message::Listed(place, listed));
     }
     if let Some(place) = places.last() {
@@ -31,7 +31,7 @@ pub(super) fn list(shared: &Arc<Shared>, places: &[Place]) {
 }
 
 fn entries(opened: &Opened, place: Place) -> Result<Vec<Entry>> {
-    let costs = scan::costs(opened, place.tree);
+    let rows = scan::rows(opened, place.tree);
     let found = opened.fs.read_dir(place.tree, place.inode)?;
     let entry = |found: DirEntryOwned| {
         let (kind, at) = match found.target {
@@ -42,7 +42,7 @@ fn entries(opened: &Opened, place: Place) -> Result<Vec<Entry>> {
         };
         let amounts = match kind {
             Kind::Subvolume => scan::subvolume(opened, at.tree),
-            _ => costs.as_ref().map(|costs| costs.of(at.inode)),
+            _ => rows.as_ref().map(|rows| scan::row(rows, at.inode)),
         };
         Entry { name: found.name.into(), kind, place: at, amounts }
     };
@@ -81,7 +81,7 @@ pub(super) fn inspect(shared: &Arc<Shared>, subject: &Subject) {
     let Some(opened) = shared.opened() else { return };
     let findings =
         if subject.kind.is_directory() { tree(&opened, subject) } else { file(&opened, subject) };
-    let findings = findings.map(Box::new).map_err(|error| chain(&error));
+    let findings = findings.map(Box::new).map_err(|error| chain(error));
     shared.send(Message::Inspected(subject.place, findings));
 }
 

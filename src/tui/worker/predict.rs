@@ -75,7 +75,7 @@ pub(super) fn serve(shared: &Arc<Shared>, wishes: &Receiver<Wish>) {
             Some(active) => match active.step(shared) {
                 Ok(is_done) => is_done,
                 Err(error) => {
-                    shared.send(Message::PlanFailed(chain(&error)));
+                    shared.send(Message::PlanFailed(chain(error)));
                     session = None;
                     true
                 }

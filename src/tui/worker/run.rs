@@ -10,7 +10,7 @@ use super::lookup::select;
 use super::{Opened, Shared, chain};
 use crate::apply::{self, Observer};
 use crate::device::Access;
-use crate::error::{Error, Result};
+use crate::error::{Error, Refusal, Result};
 use crate::fs::Filesystem;
 use crate::plan::{Action, Request, Selection, SkipReason, Skipped, compile_globs};
 use crate::tui::message::Message;
@@ -69,7 +69,7 @@ pub(super) fn selection(opened: &Opened, request: &model::Request) -> Result<Sel
     let excludes = compile_globs(&request.options.excludes).map_err(|error| error.to_string())?;
     let mut selection = Selection::default();
     for subject in &request.subjects {
-        select(opened, subject, &excludes, &mut selection).map_err(|error| chain(&error))?;
+        select(opened, subject, &excludes, &mut selection).map_err(|error| chain(error))?;
     }
     Ok(selection)
 }
@@ -90,7 +90,7 @@ pub(super) fn run(shared: &Arc<Shared>, request: model::Request) {
     let fs = match open_for_writing(shared, &opened) {
         Ok(fs) => fs,
         Err(error) => {
-            shared.send(Message::Refused(chain(&error)));
+            shared.send(Message::Refused(chain(error)));
             return;
         }
     };
@@ -107,13 +107,13 @@ pub(super) fn run(shared: &Arc<Shared>, request: model::Request) {
     count_again(shared, &selection);
 }
 
-fn open_for_writing(shared: &Shared, opened: &Opened) -> Result<Filesystem> {
-    let fs = Filesystem::open((shared.options.open)(Access::Write)?)?;
+fn open_for_writing(shared: &Shared, opened: &Opened) -> anyhow::Result<Filesystem> {
+    let fs = shared.options.open_fs(Access::Write)?;
     fs.writable()?;
     let (seen, now) = (generation(&opened.fs), generation(&fs));
     if seen != now {
         let device = shared.options.names.join(" ");
-        return Err(crate::error::Refusal::Changed { device }.into());
+        return Err(Error::from(Refusal::Changed { device }).into());
     }
     Ok(fs)
 }
@@ -146,7 +146,7 @@ fn write(
         Ok(_) => End::Done,
         Err(Error::Cancelled) => End::Stopped,
         Err(Error::NoSpace { .. }) => End::NoSpace,
-        Err(error) => End::Failed(chain(&error)),
+        Err(error) => End::Failed(chain(error)),
     }
 }
 
@@ -154,7 +154,7 @@ fn write(
 fn count_again(shared: &Arc<Shared>, selection: &Selection) {
     let again = Arc::clone(shared);
     let everything = std::thread::spawn(move || again.open_and_count());
-    if let Ok(fs) = (shared.options.open)(Access::Read).and_then(Filesystem::open) {
+    if let Ok(fs) = shared.options.open_fs(Access::Read) {
         let mut go_on = || !shared.messages.is_full();
         if let Ok(census) = Census::of(fs.forest(), selection, &mut go_on) {
             shared.send(Message::Recounted(Box::new(census.amounts())));
@@ -226,7 +226,7 @@ impl Names {
             return name.clone();
         }
         if self.fs.as_ref().is_none_or(|(generation, _)| *generation != progress.generation) {
-            let fs = (options.open)(Access::Read).and_then(Filesystem::open);
+            let fs = options.open_fs(Access::Read);
             self.fs = fs.ok().map(|fs| (progress.generation, fs));
         }
         // A commit may come between: then the name is one that can't be told.

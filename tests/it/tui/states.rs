@@ -2,9 +2,7 @@
 
 use btrpress::compress::Target;
 use btrpress::tui::message::{Action, Effect, Message};
-use btrpress::tui::model::{
-    Column, Cursor, Entry, Job, Kind, Model, Notice, Place, Screen, Step, Subvolume,
-};
+use btrpress::tui::model::{Column, Cursor, Entry, Job, Kind, Model, Notice, Place, Screen, Step};
 
 use super::sample::{MIB, amounts, browser, entries, entry, filesystem, overview, plan, press};
 
@@ -240,8 +238,8 @@ fn a_new_opening_lists_what_is_open_again() {
     let effect = model.update(Message::Opened(Box::new(filesystem()), subvolumes));
     assert_eq!(effect, Some(Effect::List(vec![Place::root_of(256)])));
     assert_eq!(model.cursor.at, 1);
-    let counted = Subvolume { id: 256, ..Subvolume::default() };
-    let effect = model.update(Message::SubvolumesCounted(vec![counted]));
+    let counted = amounts([1, 0, 0, 0, 0], 1, 1);
+    let effect = model.update(Message::SubvolumesCounted(vec![(256, counted)]));
     assert_eq!(effect, Some(Effect::List(vec![Place::root_of(256)])));
 }
 
