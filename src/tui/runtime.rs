@@ -128,12 +128,11 @@ impl Runtime {
     fn wait(&mut self) {
         select_biased! {
             recv(self.signals) -> _ => self.update(Message::Terminate),
-            recv(self.events) -> event => match event {
-                Ok(Ok(event)) => self.take_event(&event),
-                _ => {
-                    self.events = crossbeam_channel::never();
-                    self.update(Message::Terminate);
-                }
+            recv(self.events) -> event => if let Ok(Ok(event)) = event {
+                self.take_event(&event);
+            } else {
+                self.events = crossbeam_channel::never();
+                self.update(Message::Terminate);
             },
             recv(self.messages) -> message => {
                 if let Ok(message) = message {

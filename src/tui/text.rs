@@ -144,6 +144,12 @@ pub fn count(number: u64) -> String {
     }
 }
 
+/// A number of things: `1 extent`, `2 extents`.
+pub fn plural(number: u64, thing: &str) -> String {
+    let end = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{end}", count(number))
+}
+
 /// A time to be waited: `42 s`, `3 min 05 s`, `2 h 10 min`, `3 d 4 h`.
 pub fn duration(time: Duration) -> String {
     let seconds = time.as_secs();

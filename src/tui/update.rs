@@ -30,7 +30,7 @@ impl Model {
             Message::Opened(filesystem, subvolumes) => return self.opened(*filesystem, subvolumes),
             Message::Failed(why) => self.failure = Some(why),
             Message::Scanning(done, total) => self.scan = Scan::Running { done, total },
-            Message::SubvolumesCounted(counted) => return self.subvolumes_counted(counted),
+            Message::SubvolumesCounted(counted) => return self.subvolumes_counted(&counted),
             Message::Counted(table, sharing) => self.counted(*table, sharing),
             Message::SubvolumeScanning(tree, done, total) => {
                 self.counting = Some((tree, done, total));
@@ -110,6 +110,7 @@ impl Model {
             Screen::Overview => self.cursor.step(step, self.subvolumes.len(), height),
             Screen::Browser => {
                 if let Some(listing) = self.trail.last_mut() {
+                    listing.has_moved = true;
                     listing.cursor.step(step, listing.shown.len(), height);
                 }
             }
@@ -190,8 +191,8 @@ impl Model {
         self.sharing = sharing;
     }
 
-    fn subvolumes_counted(&mut self, counted: Vec<(u64, Amounts)>) -> Option<Effect> {
-        for &(id, amounts) in &counted {
+    fn subvolumes_counted(&mut self, counted: &[(u64, Amounts)]) -> Option<Effect> {
+        for &(id, amounts) in counted {
             if self.counting.is_some_and(|(tree, ..)| tree == id) {
                 self.counting = None;
             }

@@ -171,7 +171,7 @@ impl Workers {
             Effect::Run(request) => {
                 self.shared.control.reset();
                 let _ = self.wishes.send(None);
-                self.run = Some(self.spawn(move |shared| run::run(shared, *request)));
+                self.run = Some(self.spawn(move |shared| run::run(shared, &request)));
             }
             Effect::Pause(is_paused) => self.shared.control.pause(is_paused),
             Effect::Stop => self.shared.control.stop(),

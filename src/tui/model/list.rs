@@ -160,6 +160,8 @@ pub struct Listing {
     pub shown: Vec<u32>,
     /// Row of `shown` under the cursor.
     pub cursor: Cursor,
+    /// Whether the user has moved the cursor; until then it stays at the top.
+    pub has_moved: bool,
 }
 
 impl Listing {
@@ -175,12 +177,14 @@ impl Listing {
             sorted: Vec::new(),
             shown: Vec::new(),
             cursor: Cursor::default(),
+            has_moved: false,
         }
     }
 
     /// Takes the rows. Marks stay with their names; so does the cursor, at the same height.
     pub fn fill(&mut self, entries: Vec<Entry>, order: Order) {
-        let name = self.selected().map(|entry| entry.name.clone());
+        let selected = self.selected().filter(|_| self.has_moved);
+        let name = selected.map(|entry| entry.name.clone());
         let marks = self.entries.iter().zip(&self.marked).filter(|&(_, &mark)| mark);
         let marks: HashSet<&[u8]> = marks.map(|(entry, _)| &*entry.name).collect();
         self.marked = entries.iter().map(|entry| marks.contains(&*entry.name)).collect();
@@ -189,8 +193,9 @@ impl Listing {
         self.entries = entries;
         self.is_loading = false;
         self.sort(order);
-        if let Some(name) = name {
-            self.select(&name);
+        match name {
+            Some(name) => self.select(&name),
+            None => self.cursor = Cursor::default(),
         }
     }
 

@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use super::paint::Paint;
 use crate::tui::keymap::KEYS;
 use crate::tui::model::{Model, Notice, Run, Scan, Screen, Subject, shown_path, sum};
-use crate::tui::text::{count, percent, size, width};
+use crate::tui::text::{count, percent, plural, size, width};
 
 /// The parts of a screen.
 pub(super) struct Areas {
@@ -105,7 +105,11 @@ pub(super) fn status(model: &Model, area: Rect, paint: &mut Paint<'_>) {
                 paint.spans(area.x, area.y, area.width, &spans);
             }
         }
-        Screen::Inspector | Screen::Confirm | Screen::Run => {}
+        Screen::Inspector => {
+            let text = super::inspector::referrers(model);
+            paint.text(area.x, area.y, area.width, (&text, look.quiet()));
+        }
+        Screen::Confirm | Screen::Run => {}
     }
 }
 
@@ -148,9 +152,8 @@ fn browser_status(model: &Model, area: Rect, paint: &mut Paint<'_>) {
     let (marked, total) = listing.marked_total();
     if marked == 0 {
         if listing.filter.is_empty() && !model.is_filtering && !listing.is_loading {
-            let rows = listing.entries.len() as u64;
-            let what = if rows == 1 { "row" } else { "rows" };
-            paint.text(x, area.y, left, (&format!("{} {what}", count(rows)), look.quiet()));
+            let rows = plural(listing.entries.len() as u64, "row");
+            paint.text(x, area.y, left, (&rows, look.quiet()));
         }
         return;
     }

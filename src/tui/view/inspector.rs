@@ -8,7 +8,7 @@ use super::paint::{Paint, Placed, Wanted, fit, line, split};
 use super::subvolumes::signs;
 use super::table;
 use crate::tui::model::{Extent, Findings, Inspection, Kind, Method, Model, Stored, shown_path};
-use crate::tui::text::{clip, count, percent, size};
+use crate::tui::text::{clip, count, percent, plural, size};
 
 /// Lines above a file's extents: path, facts, layout, borders, headings.
 const FILE_LINES: u16 = 5;
@@ -65,12 +65,12 @@ fn draw_file(
     let pairs = findings.extents.windows(2);
     let breaks = pairs.filter(|pair| !pair[1].continues(&pair[0])).count() as u64;
     let mut facts = format!(
-        "{}{dot}{} on disk, {}{dot}{} extents{dot}{} fragments",
+        "{}{dot}{} on disk, {}{dot}{}{dot}{}",
         size(findings.size),
         size(total.disk),
         percent(total.disk, total.uncompressed, look.dash()),
-        count(findings.extents.len() as u64),
-        count(if findings.extents.is_empty() { 0 } else { breaks + 1 }),
+        plural(findings.extents.len() as u64, "extent"),
+        plural(if findings.extents.is_empty() { 0 } else { breaks + 1 }, "fragment"),
         dot = look.dot()
     );
     for skip in &findings.skips {
@@ -82,7 +82,7 @@ fn draw_file(
     paint.text(at.x, at.y, at.width, (&facts, Style::new()));
     layout(findings, line(body, 2), line(body, 3), paint);
     let headings = line(body, 4);
-    let (rest, columns) = fit(headings, 14, &EXTENT_COLUMNS);
+    let (rest, columns) = fit(headings, 14, &extent_columns(headings.width));
     let offset = rest.saturating_sub(2);
     paint.right(headings.x + 2, headings.y, offset, ("Offset", look.quiet()));
     for placed in &columns {
@@ -120,15 +120,33 @@ const fn wanted(column: &'static str, width: u16, rank: u16) -> Wanted<&'static 
     Wanted { column, width, rank }
 }
 
-const EXTENT_COLUMNS: [Wanted<&str>; 7] = [
-    wanted("Length", 10, 0),
-    wanted("Bytenr", 15, 4),
-    wanted("On disk", 10, 1),
-    wanted("Stored", 8, 2),
-    wanted("Perc", 5, 3),
-    wanted("Refs", 5, 5),
-    wanted("From", 30, 6),
-];
+const fn extent_columns(width: u16) -> [Wanted<&'static str>; 7] {
+    // What the other columns leave.
+    let from = width.saturating_sub(80);
+    [
+        wanted("Length", 10, 0),
+        wanted("Bytenr", 15, 4),
+        wanted("On disk", 10, 1),
+        wanted("Stored", 8, 2),
+        wanted("Perc", 5, 3),
+        wanted("Refs", 5, 5),
+        wanted("From", if from < 12 { u16::MAX - 1 } else { from }, 6),
+    ]
+}
+
+/// Who refers to the extent under the cursor.
+pub(super) fn referrers(model: &Model) -> String {
+    let Some(inspection) = &model.inspection else { return String::new() };
+    let findings = inspection.findings.as_ref();
+    let extent = findings.and_then(|known| known.extents.get(inspection.cursor.at));
+    match extent.map(|extent| &extent.stored) {
+        Some(Stored::Extent { references, subvolumes, .. }) if *references > 0 => {
+            let names: Vec<String> = subvolumes.iter().map(|&id| model.path_of(id)).collect();
+            format!("{} in {}", plural(*references, "reference"), names.join(", "))
+        }
+        _ => String::new(),
+    }
+}
 
 fn extent_cell(
     model: &Model,
@@ -272,7 +290,7 @@ fn draw_whole_tree(
     for (index, skip) in findings.skips.iter().enumerate() {
         let row = line(below, index as u16 + 1);
         paint.right(row.x, row.y, 10, (&size(skip.bytes), Style::new()));
-        let text = format!("{}, {} extents", skip.reason, count(skip.extents));
+        let text = format!("{}, {}", skip.reason, plural(skip.extents, "extent"));
         paint.text(row.x + 12, row.y, row.width.saturating_sub(12), (&text, Style::new()));
     }
 }

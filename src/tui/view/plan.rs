@@ -8,7 +8,7 @@ use super::paint::{Paint, Wanted, fit, line, split};
 use super::subvolumes::signs;
 use crate::compress::{Algorithm, Target};
 use crate::tui::model::{Choice, Job, Method, Model, Plan, Prediction, Skip};
-use crate::tui::text::{count, duration, percent, size};
+use crate::tui::text::{duration, percent, plural, size};
 
 /// Lines above the choices, and below them.
 const ABOVE: u16 = 3;
@@ -35,10 +35,8 @@ pub(super) fn draw(model: &Model, body: Rect, paint: &mut Paint<'_>) {
     paint.spans(above.x, above.y, above.width, &[(&title, look.strong()), (&what, look.strong())]);
     let amounts = plan.amounts();
     let files = plan.survey.as_ref().and_then(|survey| survey.files);
-    let files = files.map_or_else(String::new, |files| {
-        let what = if files == 1 { "file" } else { "files" };
-        format!("{}{} {what}", look.dot(), count(files))
-    });
+    let files =
+        files.map_or_else(String::new, |files| [look.dot(), &plural(files, "file")].concat());
     let facts = format!(
         "now {} on disk, {} uncompressed, {}{files}",
         size(amounts.disk()),
@@ -200,7 +198,7 @@ fn draw_options(plan: &Plan, area: Rect, paint: &mut Paint<'_>) {
     }
     if let Some(known) = plan.choice().prediction {
         let at = line(area, 4);
-        let text = format!("from {} samples of the data", count(known.samples.into()));
+        let text = format!("from {} of the data", plural(known.samples.into(), "sample"));
         paint.text(at.x, at.y, at.width, (&text, look.quiet()));
     }
 }
@@ -213,7 +211,7 @@ pub(super) fn skips(skips: &[Skip], dot: &str) -> String {
     let parts: Vec<String> = skips
         .iter()
         .map(|skip| match skip.bytes {
-            0 => format!("{} in {} extents", skip.reason, count(skip.extents)),
+            0 => format!("{} in {}", skip.reason, plural(skip.extents, "extent")),
             bytes => format!("{} {}", skip.reason, size(bytes)),
         })
         .collect();

@@ -8,7 +8,7 @@ use super::frame::chosen;
 use super::paint::{Paint, line, split};
 use super::plan::skips;
 use crate::tui::model::{Amounts, End, Job, Model, Run};
-use crate::tui::text::{count, duration, percent, size};
+use crate::tui::text::{count, duration, percent, plural, size};
 
 /// Columns of the names of facts.
 const LABELS: u16 = 12;
@@ -89,7 +89,7 @@ fn facts(model: &Model, run: &Run) -> Vec<(&'static str, String)> {
         format!(", {ratio} foretold")
     });
     vec![
-        ("saved", format!("{saved}{dot}{} extents rewritten", count(progress.extents))),
+        ("saved", format!("{saved}{dot}{} rewritten", plural(progress.extents, "extent"))),
         ("ratio", format!("{ratio} of what was there{foretold}")),
         ("read", format!("{}{dot}{} written", size(progress.done), size(progress.written))),
         ("time", format!("{}{dot}{left} left", duration(run.worked(model.now)))),
@@ -156,7 +156,11 @@ fn ended(model: &Model, run: &Run, end: &End, area: Rect, paint: &mut Paint<'_>)
     let facts = [
         (
             "rewritten",
-            format!("{} extents in {} commits", count(progress.extents), count(progress.commits)),
+            format!(
+                "{} in {}",
+                plural(progress.extents, "extent"),
+                plural(progress.commits, "commit")
+            ),
         ),
         ("left alone", skips(&progress.skips, look.dot())),
     ];

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(super) fn list(shared: &Arc<Shared>, places: &[Place]) {
     let Some(opened) = shared.opened() else { return };
     for &place in places {
-        let listed = entries(&opened, place).map_err(|error| chain(error));
+        let listed = entries(&opened, place).map_err(chain);
         shared.send(Message::Listed(place, listed));
     }
     if let Some(place) = places.last() {
@@ -81,7 +81,7 @@ pub(super) fn inspect(shared: &Arc<Shared>, subject: &Subject) {
     let Some(opened) = shared.opened() else { return };
     let findings =
         if subject.kind.is_directory() { tree(&opened, subject) } else { file(&opened, subject) };
-    let findings = findings.map(Box::new).map_err(|error| chain(error));
+    let findings = findings.map(Box::new).map_err(chain);
     shared.send(Message::Inspected(subject.place, findings));
 }
 

@@ -184,7 +184,7 @@ impl Session {
             let Some(walk) = &mut self.walk else { break };
             match walk.next(forest)? {
                 None => self.walk = None,
-                Some(Step::Run(run)) => self.take(run),
+                Some(Step::Run(run)) => self.take(&run),
                 Some(Step::Inline(item)) => {
                     if let Some(data) =
                         item.leaf.search(item.key).ok().map(|slot| item.leaf.data(slot))
@@ -203,7 +203,7 @@ impl Session {
         Ok(())
     }
 
-    fn take(&mut self, run: Run) {
+    fn take(&mut self, run: &Run) {
         self.contents += run.data_bytes();
         self.disk += run.disk_bytes();
         for extent in &run.extents {
@@ -268,7 +268,8 @@ impl Session {
             .min_by_key(|&(_, rank)| rank)?;
         let len = self.samples.len();
         // A stride without a common factor with the number of samples comes by all of them.
-        let stride = (len * 5 / 8..).find(|stride| gcd(*stride, len) == 1).unwrap_or(1).max(1);
+        let apart = |stride: &usize| gcd(*stride, len) == 1;
+        let stride = (len * 5 / 8..=len).find(apart).unwrap_or(1).max(1);
         (0..len)
             .map(|step| step * stride % len)
             .find(|&index| !self.samples[index].results.contains_key(&target))
@@ -325,7 +326,7 @@ impl Session {
         let square = |(old, new, _): &(f64, f64, Duration)| (new - ratio * old).powi(2);
         let spread: f64 = results.iter().map(square).sum();
         let variance = spread / (count - 1.0).max(1.0);
-        let chunks = self.contents as f64 / (128 << 10) as f64;
+        let chunks = self.contents as f64 / f64::from(128 << 10);
         let unseen = (1.0 - count / chunks.max(count)).max(0.0);
         let error = (variance / count * unseen).sqrt() / (old / count);
         // One sample tells nothing of how much they differ.

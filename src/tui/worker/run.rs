@@ -69,18 +69,18 @@ pub(super) fn selection(opened: &Opened, request: &model::Request) -> Result<Sel
     let excludes = compile_globs(&request.options.excludes).map_err(|error| error.to_string())?;
     let mut selection = Selection::default();
     for subject in &request.subjects {
-        select(opened, subject, &excludes, &mut selection).map_err(|error| chain(error))?;
+        select(opened, subject, &excludes, &mut selection).map_err(chain)?;
     }
     Ok(selection)
 }
 
 /// Carries out a confirmed request from beginning to end.
-pub(super) fn run(shared: &Arc<Shared>, request: model::Request) {
+pub(super) fn run(shared: &Arc<Shared>, request: &model::Request) {
     let Some(opened) = shared.opened() else {
         shared.send(Message::Refused("the filesystem isn't open; press r to try again".to_owned()));
         return;
     };
-    let selection = match selection(&opened, &request) {
+    let selection = match selection(&opened, request) {
         Ok(selection) => selection,
         Err(why) => {
             shared.send(Message::Refused(why));
@@ -98,7 +98,7 @@ pub(super) fn run(shared: &Arc<Shared>, request: model::Request) {
     shared.next_scan().store(true, Ordering::Relaxed);
     shared.set_opened(None);
     shared.send(Message::Started);
-    let end = write(shared, &opened, fs, &request, &selection);
+    let end = write(shared, &opened, fs, request, &selection);
     drop(opened);
     shared.send(Message::Finished(end));
     if shared.control.stop.load(Ordering::Relaxed) && !shared.send(Message::Scanning(0, 0)) {

@@ -16,7 +16,7 @@ fn row<'t>(text: &'t str, name: &str) -> &'t str {
     let rows = text.lines().filter_map(|line| {
         line.trim_start_matches([' ', '▸', '●']).strip_prefix(name).map(str::trim_start)
     });
-    rows.last().unwrap_or_else(|| panic!("no row {name}:\n{text}"))
+    rows.last().unwrap_or_default()
 }
 
 /// Every file is as it was, by the engine, `btrfs check` and the kernel.
@@ -70,7 +70,7 @@ fn a_snapshot_is_browsed_planned_for_and_recompressed() {
     }
     ui.press("\r");
     let rows = ui.wait_until("rows with numbers", |text| {
-        text.contains("/ › before") && text.contains("sizes/") && !text.contains('–')
+        text.contains("/ › before") && text.contains("sizes/") && row(text, "large").contains("iB")
     });
     assert!(rows.contains("by disk usage"), "{rows}");
     let size_before = row(&rows, "large").to_owned();
@@ -87,7 +87,7 @@ fn a_snapshot_is_browsed_planned_for_and_recompressed() {
 
     // Inspect.
     ui.press("/lar\ri");
-    let extents = ui.wait_for("fragments");
+    let extents = ui.wait_for("fragment");
     assert!(extents.contains("before/large") && extents.contains("none"), "{extents}");
     assert!(extents.contains("home"), "it is shared with others: {extents}");
     ui.press("q");
@@ -98,7 +98,7 @@ fn a_snapshot_is_browsed_planned_for_and_recompressed() {
     ui.wait_until("no filter", |text| text.contains("sizes/") && text.contains("1 marked"));
     ui.press("zG");
     ui.wait_until("a prediction", |text| {
-        text.contains("samples") && row(text, "zstd:19").contains('%')
+        text.contains("sample") && row(text, "zstd:19").contains('%')
     });
     ui.press("\r");
     let question = ui.wait_for("Nothing has been written yet");
@@ -175,7 +175,7 @@ fn rows_are_exported_and_a_signal_ends_the_program() {
     let mut ui = Terminal::start(&fixture.path());
     ui.wait_for("generation");
     ui.press("\r");
-    ui.wait_until("rows", |text| text.contains(" rows") && !text.contains('–'));
+    ui.wait_until("rows", |text| text.contains(" rows") && row(text, "names/").contains("iB"));
     ui.press("E");
     ui.wait_for("written to btrpress.json");
     let rows: serde_json::Value = serde_json::from_str(&ui.file("btrpress.json")).expect("JSON");
