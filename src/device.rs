@@ -5,6 +5,7 @@
 //! no writes after a failure ([`Latched`]), and for tests a log of all writes ([`Recorder`]) and failures on demand
 //! ([`Faulty`]). Nothing here knows what the bytes mean. All forms may be used from several threads at once.
 
+mod aside;
 mod busy;
 mod faulty;
 mod file;
@@ -14,6 +15,7 @@ mod overlay;
 mod partition;
 mod recorder;
 
+pub use aside::Aside;
 pub use busy::block_device_paths;
 pub use faulty::{Failure, Faulty, Operation};
 pub use file::FileDevice;

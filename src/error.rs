@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system failed to open, read, write or flush a device.
-    #[error("{device}: {source}")]
+    #[error("{device}")]
     Io {
         /// The device's name, and the byte where known.
         device: String,

@@ -68,11 +68,12 @@ impl Summary {
         );
         let _ = writeln!(
             text,
-            "{} extents and {} inline extents rewritten, {} written in {} commits",
+            "{} extents and {} inline extents rewritten, {} written in {} commit{}",
             self.extents_rewritten,
             self.inline_rewritten,
             size(self.bytes_written),
             self.commits,
+            if self.commits == 1 { "" } else { "s" },
         );
         if !self.reasons.is_empty() {
             let reasons: Vec<_> =

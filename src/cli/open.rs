@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use btrpress::device::{
-    Access, Device, FileDevice, Latch, Latched, Overlay, Partition, partitions,
-};
+use btrpress::device::{Access, Aside, Device, FileDevice, Latch, Latched, Partition, partitions};
 use btrpress::error::Error;
 use btrpress::format::Damage;
 use btrpress::fs::Filesystem;
@@ -82,7 +80,7 @@ fn list(paths: &[PathBuf]) -> String {
 pub(crate) enum Writes {
     /// They reach it, until one fails.
     GoThrough,
-    /// They are kept in memory, and read back from there.
+    /// They go to a temporary file, and are read back from there.
     KeptAside,
 }
 
@@ -96,7 +94,7 @@ pub(super) fn open_device(
     let device = open_partition(path, access)?;
     Ok(match writes {
         Writes::GoThrough => Arc::new(Latched::over(device, latch.clone())),
-        Writes::KeptAside => Arc::new(Overlay::over(device)),
+        Writes::KeptAside => Arc::new(Aside::over(device).context("cannot make a temporary file")?),
     })
 }
 

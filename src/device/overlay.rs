@@ -7,7 +7,7 @@ use super::memory::{PAGE, Pages};
 use super::{Device, check_range};
 use crate::error::Result;
 
-/// Keeps writes in memory, over a device that stays untouched: what a dry run runs on.
+/// Keeps writes in memory, over a device that stays untouched.
 #[derive(Debug)]
 pub struct Overlay<D> {
     below: D,
