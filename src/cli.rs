@@ -40,6 +40,10 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Some(Command::Defrag(args)) => return rewrite::defrag(&args, is_demo, cli.batch),
         Some(Command::Completions { shell }) => generate::completions(shell),
         Some(Command::Man) => generate::man(),
+        None if cli.batch => wrong_usage(
+            ErrorKind::MissingSubcommand,
+            "--batch needs something to do: recompress or defrag",
+        ),
         None => ui::run(Source::new(cli.devices, is_demo)),
     }?;
     Ok(0)

@@ -11,19 +11,40 @@ use clap_complete::Shell;
 
 const EXAMPLES: &str = "\
 Examples:
-  btrpress /dev/sdb1                                       look around in the interactive UI
-  btrpress --demo                                          the same on a built-in image
-  btrpress report /dev/sdb1                                what compsize would say of all of it
-  btrpress report disk.img --path home --depth 2           a line for each directory, two levels deep
-  btrpress ls disk.img home/mia                            a directory, with what each file takes
-  btrpress cat disk.img home/mia/notes.txt > notes.txt     a file's contents
-  btrpress recompress disk.img --to zstd:15 --dry-run      what recompressing would do
-  btrpress --batch recompress disk.img --to zstd:15        do it, and ask nothing
+  btrpress /dev/sdb1                                    look around in the interactive UI
+  btrpress --demo                                       the same on a built-in image
+  btrpress report /dev/sdb1                             what compsize would say of all of it
+  btrpress ls disk.img home/mia                         a directory, with what each file takes
+  btrpress cat disk.img home/mia/notes.txt > notes      a file's contents
+  btrpress recompress disk.img --to zstd:15 --dry-run   what recompressing would do
+  btrpress --batch recompress disk.img --to zstd:15     do it, and ask nothing
 
 Exit status:
-  0 done   1 failed, the filesystem is as of the last commit   2 wrong usage
-  3 refused: in use, or in a state that must not be written    4 done, but damaged extents were skipped
-  5 stopped for lack of space, what was done stays done";
+  0  done
+  1  failed; the filesystem is as of the last commit
+  2  wrong usage
+  3  refused: in use, or in a state that must not be written
+  4  done, but some extents were skipped because their data is damaged
+  5  stopped for lack of space; what was done stays done";
+
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  btrpress report disk.img                              everything, every snapshot included
+  btrpress report disk.img --path home --path srv -b    two subvolumes together, in bytes
+  btrpress report disk.img --path home --depth 2        a line for each directory, two levels deep
+  btrpress report disk.img --per-file --json            all there is to know, for a program";
+
+const RECOMPRESS_EXAMPLES: &str = "\
+Examples:
+  btrpress recompress disk.img --to zstd:15 --dry-run
+  btrpress --batch recompress /dev/sdb1 --to zstd:15
+  btrpress --batch recompress disk.img --to lzo --path home --exclude '*.iso' --only-uncompressed
+  btrpress --batch recompress disk.img --to none";
+
+const DEFRAG_EXAMPLES: &str = "\
+Examples:
+  btrpress defrag disk.img --dry-run
+  btrpress --batch defrag disk.img --path system";
 
 /// Shows what an unmounted Btrfs filesystem really costs on disk, and recompresses it with sharing kept.
 ///
@@ -59,14 +80,19 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show what is stored and what it takes, as compsize does.
+    #[command(after_help = REPORT_EXAMPLES)]
     Report(ReportArgs),
     /// List a directory with what each file takes on disk.
+    #[command(override_usage = "btrpress ls [OPTIONS] DEVICE... [PATH]")]
     Ls(PathArgs),
     /// Write a file's contents, verified, to standard output.
+    #[command(override_usage = "btrpress cat DEVICE... PATH")]
     Cat(PathArgs),
     /// Encode data anew, at a chosen algorithm and level.
+    #[command(after_help = RECOMPRESS_EXAMPLES)]
     Recompress(RecompressArgs),
     /// Join fragmented extents; each keeps its algorithm.
+    #[command(after_help = DEFRAG_EXAMPLES)]
     Defrag(DefragArgs),
     /// Print shell completions.
     Completions {

@@ -59,6 +59,10 @@ fn what_goes_wrong_has_its_exit_status_and_message() {
     assert_eq!(status, 1);
     assert!(said.contains("nowhere"), "{said}");
     assert_eq!(fails(&["report"]).0, 2);
+    assert_eq!(fails(&["--batch", "--demo"]).0, 2);
+    let (status, said) = fails(&["recompress", "--demo", "--to", "zstd:23"]);
+    assert_eq!(status, 2);
+    assert!(said.contains("zstd has levels -15 to 22"), "{said}");
     assert_eq!(fails(&["report", "--demo", "disk.img"]).0, 2);
     assert_eq!(fails(&["report", "--demo", "--depth", "x"]).0, 2);
     let (status, said) = fails(&["report", "Cargo.toml"]);
@@ -71,7 +75,8 @@ fn completions_and_the_manual_page_know_the_commands() {
     for shell in ["bash", "fish", "zsh"] {
         assert!(stdout(&["completions", shell]).contains("report"), "{shell}");
     }
-    assert!(stdout(&["man"]).starts_with(".ie"), "roff");
+    let page = stdout(&["man"]);
+    assert!(page.starts_with(".ie") && page.contains(".SH \"BTRPRESS RECOMPRESS\""), "{page}");
     assert!(stdout(&["--help"]).contains("Exit status"));
     assert!(stdout(&["--version"]).starts_with("btrpress "));
 }
