@@ -3,6 +3,7 @@
 //! [`Cli`] is the words as typed; each command's module carries it out.
 
 mod args;
+mod check;
 mod demo;
 mod generate;
 mod list;
@@ -38,6 +39,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         }
         Some(Command::Recompress(args)) => return rewrite::recompress(&args, is_demo, cli.batch),
         Some(Command::Defrag(args)) => return rewrite::defrag(&args, is_demo, cli.batch),
+        Some(Command::Check(args)) => return check::check(&args, is_demo),
         Some(Command::Completions { shell }) => generate::completions(shell),
         Some(Command::Man) => generate::man(),
         None if cli.batch => wrong_usage(

@@ -2,6 +2,7 @@
 pub mod apply;
 pub mod backref;
 pub mod batch;
+pub mod check;
 pub mod compress;
 pub mod device;
 pub mod error;

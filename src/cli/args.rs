@@ -94,6 +94,8 @@ pub(crate) enum Command {
     /// Join fragmented extents; each keeps its algorithm.
     #[command(after_help = DEFRAG_EXAMPLES)]
     Defrag(DefragArgs),
+    /// Compare everything that must agree, and change nothing.
+    Check(CheckArgs),
     /// Print shell completions.
     Completions {
         /// The shell.
@@ -200,6 +202,22 @@ fn percent(text: &str) -> Result<f64, String> {
 pub(crate) struct DefragArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,
+}
+
+/// Arguments of `check`.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Block devices or image files of one filesystem.
+    #[arg(value_name = "DEVICE")]
+    pub(crate) devices: Vec<PathBuf>,
+
+    /// Also read every copy of all data and metadata.
+    #[arg(long)]
+    pub(crate) data: bool,
+
+    /// One JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Arguments of commands about one path.

@@ -1,6 +1,7 @@
 //! Integration tests.
 
 mod busy;
+mod check;
 mod cli;
 mod compress;
 mod corrupt;

@@ -1,0 +1,269 @@
+//! Inodes, put together from parts that may lie in several leaves.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::check::Check;
+use crate::error::{Error, Place};
+use crate::format::{
+    Compression, Damage, FileExtent, FileExtentKind, Incompat, InodeFlags, InodeItem, Key, KeyKind,
+    Node, dir_entries, inode_extrefs, inode_refs, name_hash, tree_id,
+};
+use crate::fs::TOP_DIR;
+
+/// What the items of one inode in one stretch of a tree come to.
+#[derive(Debug, Clone, Default)]
+struct Part {
+    ino: u64,
+    /// The tree that the first leaf belongs to, for messages.
+    tree: u64,
+    item: Option<InodeItem>,
+    names: u64,
+    /// Hashes of what the two kinds of directory entries say.
+    by_name: u64,
+    by_index: u64,
+    name_bytes: u64,
+    /// File bytes from the first extent's start to the last one's end.
+    span: Option<(u64, u64)>,
+    nbytes: u64,
+    has_gap: bool,
+    has_overlap: bool,
+    /// Extents whose data lacks a checksum.
+    unsummed: u64,
+}
+
+/// What a stretch of a tree leaves open: its first and last inode, which may go on in the neighbours.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Summary {
+    edges: Vec<Part>,
+    /// Hashes of directory entries, less those of the names that inodes say they have.
+    names: u64,
+}
+
+fn hash(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Part {
+    fn then(mut self, next: &Self) -> Self {
+        self.item = self.item.or(next.item);
+        self.names = self.names.saturating_add(next.names);
+        self.by_name = self.by_name.wrapping_add(next.by_name);
+        self.by_index = self.by_index.wrapping_add(next.by_index);
+        self.name_bytes = self.name_bytes.saturating_add(next.name_bytes);
+        self.nbytes = self.nbytes.saturating_add(next.nbytes);
+        self.unsummed = self.unsummed.saturating_add(next.unsummed);
+        self.has_gap |= next.has_gap;
+        self.has_overlap |= next.has_overlap;
+        self.span = match (self.span, next.span) {
+            (Some((start, end)), Some((next_start, next_end))) => {
+                self.has_gap |= end < next_start;
+                self.has_overlap |= end > next_start;
+                Some((start, next_end))
+            }
+            (span, next) => span.or(next),
+        };
+        self
+    }
+
+    /// Whether all that was put together makes an inode.
+    fn finish(&self, check: &Check<'_>) {
+        let key = Key::new(self.ino, KeyKind::INODE_ITEM, 0);
+        let at = || Place::Item { tree: self.tree, key };
+        let findings = &check.findings;
+        let Some(item) = &self.item else {
+            return findings.error(Error::in_item(Damage::NoItem { key }, self.tree, key));
+        };
+        if item.nlink.get() == 0 {
+            return; // deleted while it was open; the kernel removes it at the next mount
+        }
+        findings.compare(at(), "nlink", item.nlink.get().into(), self.names);
+        if self.by_name != self.by_index {
+            findings.rule(at(), "the two lists of the directory's entries do not agree");
+        }
+        if item.is_dir() {
+            findings.compare(at(), "size of the directory", item.size.get(), self.name_bytes);
+        } else if self.name_bytes > 0 {
+            findings.rule(at(), "has directory entries, but is no directory");
+        }
+        // What `mkfs.btrfs` writes for directories means nothing.
+        if !item.is_dir() {
+            findings.compare(at(), "nbytes", item.nbytes.get(), self.nbytes);
+        }
+        if self.has_overlap {
+            findings.rule(at(), "file extents overlap");
+        }
+        let has_holes = !check.forest.superblock().incompat().contains(Incompat::NO_HOLES);
+        if has_holes && item.is_file() {
+            let (start, end) = self.span.unwrap_or_default();
+            if self.has_gap || start > 0 || end < item.size.get() {
+                findings.rule(at(), "a part of the file has no extent");
+            }
+        }
+        if self.unsummed > 0 && !item.inode_flags().contains(InodeFlags::NODATASUM) {
+            findings.rule(at(), "data has no checksum");
+        }
+    }
+}
+
+impl Summary {
+    /// Joins the summary of the stretch that follows. Inodes that are complete by now are checked.
+    pub(super) fn then(mut self, next: &Self, check: &Check<'_>) -> Self {
+        self.names = self.names.wrapping_add(next.names);
+        let mut parts = next.edges.iter();
+        if let (Some(last), Some(first)) = (self.edges.last(), next.edges.first())
+            && last.ino == first.ino
+            && let Some(last) = self.edges.pop()
+        {
+            self.edges.push(last.then(first));
+            parts.next();
+        }
+        self.edges.extend(parts.cloned());
+        let inner = 1..self.edges.len().saturating_sub(1).max(1);
+        for part in self.edges.drain(inner) {
+            part.finish(check);
+        }
+        self
+    }
+
+    /// Checks what is left once a whole tree is joined.
+    pub(super) fn finish(&self, tree: u64, check: &Check<'_>) {
+        for part in &self.edges {
+            part.finish(check);
+        }
+        if self.names != 0 {
+            let at = Place::Item { tree, key: Key::new(TOP_DIR, KeyKind::DIR_INDEX, 0) };
+            let rule = "directory entries and the names that inodes say they have do not agree";
+            check.findings.rule(at, rule);
+        }
+    }
+}
+
+/// Sums a leaf of a subvolume up, and checks the inodes that are wholly inside of it.
+pub(super) fn summarize(check: &Check<'_>, leaf: &Node) -> Summary {
+    let mut summary = Summary::default();
+    let mut part: Option<Part> = None;
+    for (key, data) in leaf.items() {
+        if !(tree_id::FIRST_FREE..=tree_id::LAST_FREE).contains(&key.objectid) {
+            continue;
+        }
+        if part.as_ref().is_some_and(|part| part.ino != key.objectid) {
+            summary = push(summary, part.take(), check);
+        }
+        let new = || Part { ino: key.objectid, tree: leaf.owner(), ..Part::default() };
+        let part = part.get_or_insert_with(new);
+        if let Err(damage) = part.add(check, key, data, &mut summary.names) {
+            check.findings.error(Error::in_item(damage, leaf.owner(), key));
+        }
+    }
+    push(summary, part, check)
+}
+
+fn push(summary: Summary, part: Option<Part>, check: &Check<'_>) -> Summary {
+    match part {
+        Some(part) => summary.then(&Summary { edges: vec![part], names: 0 }, check),
+        None => summary,
+    }
+}
+
+impl Part {
+    fn add(
+        &mut self,
+        check: &Check<'_>,
+        key: Key,
+        data: &[u8],
+        names: &mut u64,
+    ) -> Result<(), Damage> {
+        match key.kind {
+            KeyKind::INODE_ITEM => self.item = Some(*InodeItem::view(data)?),
+            KeyKind::INODE_REF | KeyKind::INODE_EXTREF => self.add_names(key, data, names)?,
+            KeyKind::DIR_ITEM | KeyKind::DIR_INDEX => self.add_entries(key, data, names)?,
+            KeyKind::EXTENT_DATA => self.add_extent(check, key, data)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn add_names(&mut self, key: Key, data: &[u8], names: &mut u64) -> Result<(), Damage> {
+        let mut add = |parent: u64, index: u64, name: &[u8]| {
+            self.names = self.names.saturating_add(1);
+            // The top directory is its own parent, and nobody's entry.
+            if (key.objectid, parent) != (TOP_DIR, TOP_DIR) {
+                *names = names.wrapping_sub(hash((parent, index, name, key.objectid)));
+            }
+        };
+        if key.kind == KeyKind::INODE_REF {
+            for name in inode_refs(key.offset, data) {
+                let name = name?;
+                add(name.parent, name.index, name.name);
+            }
+        } else {
+            for name in inode_extrefs(data) {
+                let name = name?;
+                add(name.parent, name.index, name.name);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_entries(&mut self, key: Key, data: &[u8], names: &mut u64) -> Result<(), Damage> {
+        for entry in dir_entries(data) {
+            let entry = entry?;
+            let said = hash((entry.location, entry.kind.0, entry.name));
+            self.name_bytes = self.name_bytes.saturating_add(entry.name.len() as u64);
+            if key.kind == KeyKind::DIR_ITEM {
+                self.by_name = self.by_name.wrapping_add(said);
+                let found = name_hash(entry.name);
+                if key.offset != found {
+                    return Err(Damage::Value { what: "hash of a name", found });
+                }
+                continue;
+            }
+            self.by_index = self.by_index.wrapping_add(said);
+            if entry.location.kind == KeyKind::INODE_ITEM {
+                let target = entry.location.objectid;
+                let said = hash((key.objectid, key.offset, entry.name, target));
+                *names = names.wrapping_add(said);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_extent(&mut self, check: &Check<'_>, key: Key, data: &[u8]) -> Result<(), Damage> {
+        let (extent, _) = FileExtent::parse(data)?;
+        let sector = u64::from(check.forest.volume().sector_size());
+        let (len, bytes) = match extent.kind {
+            FileExtentKind::Inline => {
+                let len = extent.ram_bytes.checked_next_multiple_of(sector);
+                (len.unwrap_or(extent.ram_bytes), extent.ram_bytes)
+            }
+            _ if extent.is_hole() => (extent.place.num_bytes, 0),
+            _ => (extent.place.num_bytes, extent.place.num_bytes),
+        };
+        let end = key
+            .offset
+            .checked_add(len)
+            .ok_or(Damage::Value { what: "end of a file extent", found: len })?;
+        if check.csums.is_complete && lacks_checksum(check, &extent) {
+            self.unsummed = self.unsummed.saturating_add(1);
+        }
+        let part = Self { span: Some((key.offset, end)), nbytes: bytes, ..Self::default() };
+        *self = std::mem::take(self).then(&part);
+        Ok(())
+    }
+}
+
+fn lacks_checksum(check: &Check<'_>, extent: &FileExtent) -> bool {
+    if extent.kind != FileExtentKind::Regular || extent.is_hole() {
+        return false;
+    }
+    let place = &extent.place;
+    // A compressed extent is read in whole, another one may hold parts that were never written.
+    let (start, len) = if extent.compression == Compression::NONE {
+        (place.disk_bytenr.saturating_add(place.offset), place.num_bytes)
+    } else {
+        (place.disk_bytenr, place.disk_num_bytes)
+    };
+    !check.csums.covers(&(start..start.saturating_add(len)))
+}
