@@ -7,12 +7,10 @@
 mod open_run;
 mod request;
 mod run;
-mod sectors;
 mod select;
 mod walk;
 
 pub use request::{Action, Request, SkipReason};
 pub use run::{Chunk, OldExtent, Piece, Run};
-pub use sectors::SectorSet;
 pub use select::{Inodes, Selection, compile_globs};
 pub use walk::{InlineItem, Skipped, Step, Walk};

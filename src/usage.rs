@@ -15,6 +15,7 @@ mod blocks;
 mod sectors;
 mod tally;
 
+pub use sectors::SectorSet;
 pub use tally::{Amounts, Storage, Tally};
 
 use crate::error::Result;

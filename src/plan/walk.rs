@@ -17,8 +17,9 @@ use crate::format::{
 };
 use crate::fs::DataExtent;
 use crate::plan::open_run::OpenRun;
-use crate::plan::{Action, Inodes, Request, Run, SectorSet, Selection, SkipReason};
+use crate::plan::{Action, Inodes, Request, Run, Selection, SkipReason};
 use crate::tree::Forest;
+use crate::usage::SectorSet;
 
 /// Uncompressed extents of this length are not worth joining with others, as `btrfs filesystem defragment` has it.
 const DEFRAG_MAX: u64 = 32 << 20;

@@ -5,29 +5,50 @@ use std::collections::HashMap;
 /// Bits of a page: what a cache line holds.
 const PAGE_BITS: u64 = 512;
 
-/// A set of addresses in units of a sector: a bit each, in pages that exist where a bit is set. Extents of 128 KiB take
-/// about 4 bytes each, however many there are.
-#[derive(Debug)]
-pub(super) struct SectorSet {
-    sector_shift: u32,
+/// Smallest sector that there is, as a power of two.
+const SECTOR_BITS: u32 = 12;
+
+/// A set of addresses of sectors: a bit each, in pages that exist where a bit is set. Extents of 128 KiB take about 4
+/// bytes each, however many there are.
+#[derive(Debug, Default)]
+pub struct SectorSet {
     pages: HashMap<u64, [u64; PAGE_BITS as usize / 64]>,
 }
 
 impl SectorSet {
-    /// An empty set of multiples of `sector_size`, which is a power of two.
-    pub(super) fn new(sector_size: u32) -> Self {
-        Self { sector_shift: sector_size.trailing_zeros(), pages: HashMap::new() }
+    /// Number of the page, word in it and bit in that of an address.
+    const fn place(address: u64) -> (u64, usize, u64) {
+        let sector = address >> SECTOR_BITS;
+        let bit = sector % PAGE_BITS;
+        (sector / PAGE_BITS, (bit / 64) as usize, 1 << (bit % 64))
     }
 
     /// Adds the sector at `address`; tells whether it is new.
-    pub(super) fn insert(&mut self, address: u64) -> bool {
-        let sector = address >> self.sector_shift;
-        let page = self.pages.entry(sector / PAGE_BITS).or_default();
-        let bit = sector % PAGE_BITS;
-        let (word, mask) = (&mut page[(bit / 64) as usize], 1 << (bit % 64));
+    pub fn insert(&mut self, address: u64) -> bool {
+        let (page, word, mask) = Self::place(address);
+        let word = &mut self.pages.entry(page).or_default()[word];
         let is_new = *word & mask == 0;
         *word |= mask;
         is_new
+    }
+
+    /// Takes the sector at `address` out.
+    pub fn remove(&mut self, address: u64) {
+        let (page, word, mask) = Self::place(address);
+        if let Some(page) = self.pages.get_mut(&page) {
+            page[word] &= !mask;
+        }
+    }
+
+    /// Whether the sector at `address` is in the set.
+    pub fn contains(&self, address: u64) -> bool {
+        let (page, word, mask) = Self::place(address);
+        self.pages.get(&page).is_some_and(|page| page[word] & mask != 0)
+    }
+
+    /// Takes everything out.
+    pub fn clear(&mut self) {
+        self.pages.clear();
     }
 }
 
@@ -37,13 +58,15 @@ mod tests {
 
     #[test]
     fn an_address_is_new_once() {
-        let mut set = SectorSet::new(4096);
+        let mut set = SectorSet::default();
         let addresses = [0, 4096, 63 << 12, 64 << 12, 511 << 12, 512 << 12, u64::MAX - 4095];
         for address in addresses {
             assert!(set.insert(address));
         }
         for address in addresses {
-            assert!(!set.insert(address));
+            assert!(!set.insert(address) && set.contains(address));
         }
+        set.remove(4096);
+        assert!(!set.contains(4096) && set.contains(0));
     }
 }

@@ -47,7 +47,7 @@ pub fn scan(
     emit: &mut dyn FnMut(Row) -> Result<()>,
     watch: Watch<'_>,
 ) -> Result<Tally> {
-    let mut walk = Walk { fs, rows, emit, watch, counts: vec![Count::new(fs)], done: 0 };
+    let mut walk = Walk { fs, rows, emit, watch, counts: vec![Count::default()], done: 0 };
     for (path, location) in places {
         walk.place(path.clone(), *location)?;
     }
@@ -55,6 +55,7 @@ pub fn scan(
 }
 
 /// What is known of the files below one place.
+#[derive(Default)]
 struct Count {
     tally: Tally,
     seen: SectorSet,
@@ -63,11 +64,6 @@ struct Count {
 }
 
 impl Count {
-    fn new(fs: &Filesystem) -> Self {
-        let seen = SectorSet::new(fs.forest().volume().sector_size());
-        Self { tally: Tally::default(), seen, linked: HashSet::new() }
-    }
-
     fn add(&mut self, root: u64, ino: u64, file: &File) {
         if file.has_more_names && !self.linked.insert((root, ino)) {
             return;
@@ -153,7 +149,7 @@ impl Walk<'_> {
         let is_row =
             matches!(self.rows, Rows::Directories { depth_max } if open.len() <= depth_max);
         if is_row {
-            self.counts.push(Count::new(self.fs));
+            self.counts.push(Count::default());
         }
         let left = self.fs.read_dir(at.root, at.ino)?.into_iter();
         open.push(Directory { path, at, is_row, left });
@@ -173,7 +169,7 @@ impl Walk<'_> {
             count.add(at.root, at.ino, &file);
         }
         if self.rows == Rows::Files {
-            let mut count = Count::new(self.fs);
+            let mut count = Count::default();
             count.add(at.root, at.ino, &file);
             (self.emit)(Row { path, kind: FileKind::REGULAR, tally: count.tally })?;
         }

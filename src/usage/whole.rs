@@ -14,11 +14,7 @@ pub fn scan(fs: &Filesystem, roots: &[u64], watch: Watch<'_>) -> Result<Tally> {
     let forest = fs.forest();
     let labelled: Vec<_> = roots.iter().map(|root| (*root, 1)).collect();
     let labels = Labels::new(forest, &labelled, u32::saturating_add)?;
-    let mut count = Count {
-        tally: Tally::default(),
-        joined: 0,
-        seen: SectorSet::new(forest.volume().sector_size()),
-    };
+    let mut count = Count { tally: Tally::default(), joined: 0, seen: SectorSet::default() };
     blocks::visit(forest, roots, &labels, &mut count, watch)?;
     count.tally.fragments = count.tally.fragments.saturating_sub(count.joined);
     Ok(count.tally)

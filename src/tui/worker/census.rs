@@ -6,9 +6,10 @@ use std::ops::RangeInclusive;
 use crate::compress::Algorithm;
 use crate::error::{Error, Result};
 use crate::format::{Compression, FileExtent, FileExtentKind, InodeFlags, InodeItem, Key, KeyKind};
-use crate::plan::{Inodes, SectorSet, Selection, SkipReason};
+use crate::plan::{Inodes, Selection, SkipReason};
 use crate::tree::Forest;
 use crate::tui::model::{Amounts, Line, Method, Skip, Table};
+use crate::usage::SectorSet;
 
 /// Items between two looks at whether to go on.
 const WATCH_EVERY: u64 = 4096;
