@@ -1,10 +1,9 @@
 //! A cursor in a list of which a window is seen, and the rows of a directory in some order.
 
-use std::cmp::{Ordering, Reverse};
 use std::collections::HashSet;
 use std::ops::Range;
 
-use rayon::slice::ParallelSliceMut;
+use rayon::prelude::*;
 
 use super::{Amounts, Entry, Place};
 
@@ -146,7 +145,7 @@ pub struct Listing {
     pub place: Place,
     /// Its path from the top level, as it is on disk.
     pub path: Vec<u8>,
-    /// All rows, as they came; empty while [`is_loading`](Self::is_loading).
+    /// All rows, by name; empty while [`is_loading`](Self::is_loading).
     pub entries: Vec<Entry>,
     /// Whether the rows are still to come.
     pub is_loading: bool,
@@ -182,7 +181,10 @@ impl Listing {
     }
 
     /// Takes the rows. Marks stay with their names; so does the cursor, at the same height.
-    pub fn fill(&mut self, entries: Vec<Entry>, order: Order) {
+    pub fn fill(&mut self, mut entries: Vec<Entry>, order: Order) {
+        if !entries.is_sorted_by(|one, other| one.name <= other.name) {
+            entries.par_sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        }
         let selected = self.selected().filter(|_| self.has_moved);
         let name = selected.map(|entry| entry.name.clone());
         let marks = self.entries.iter().zip(&self.marked).filter(|&(_, &mark)| mark);
@@ -209,40 +211,21 @@ impl Listing {
 
     /// Orders the rows anew; the row under the cursor stays under it, at the same height.
     pub fn sort(&mut self, order: Order) {
-        let entries = &self.entries;
-        let directories_last =
-            |entry: &Entry| order.directories_first && !entry.kind.is_directory();
-        let by_name =
-            |left: u32, right: u32| entries[left as usize].name.cmp(&entries[right as usize].name);
-        if order.column == Column::Name {
-            // The beginnings of the names, and names only when those are equal.
-            let mut keys: Vec<(bool, u64, u32)> = (0..entries.len() as u32)
-                .map(|index| {
-                    let entry = &entries[index as usize];
-                    (directories_last(entry), beginning(&entry.name), index)
-                })
-                .collect();
-            keys.par_sort_unstable_by(|left, right| {
-                let order_of_names = left.1.cmp(&right.1).then_with(|| by_name(left.2, right.2));
-                left.0.cmp(&right.0).then(directed(order_of_names, order.is_reversed))
-            });
-            self.sorted = keys.into_iter().map(|(.., index)| index).collect();
-        } else {
-            let mut keys: Vec<(bool, Reverse<Option<u64>>, u32)> = (0..entries.len() as u32)
-                .map(|index| {
-                    let entry = &entries[index as usize];
-                    let value = entry.amounts.as_ref().map(|amounts| order.column.value(amounts));
-                    (directories_last(entry), Reverse(value), index)
-                })
-                .collect();
-            keys.par_sort_unstable_by(|left, right| {
-                left.0
-                    .cmp(&right.0)
-                    .then(directed(left.1.cmp(&right.1), order.is_reversed))
-                    .then_with(|| by_name(left.2, right.2))
-            });
-            self.sorted = keys.into_iter().map(|(.., index)| index).collect();
-        }
+        // Numbers are quick to compare. Rows are kept by name, so that an index orders what is equal.
+        let key = |(index, entry): (usize, &Entry)| {
+            let is_last = order.directories_first && !entry.kind.is_directory();
+            let value = match (order.column, &entry.amounts) {
+                // Names begin with the first, numbers with the largest.
+                (Column::Name, _) => !(index as u64),
+                (column, Some(amounts)) => column.value(amounts).saturating_add(1),
+                (_, None) => 0,
+            };
+            let value = if order.is_reversed { value } else { !value };
+            u128::from(is_last) << 96 | u128::from(value) << 32 | index as u128
+        };
+        let mut keys: Vec<u128> = self.entries.iter().enumerate().map(key).collect();
+        keys.par_sort_unstable();
+        self.sorted = keys.into_iter().map(|key| key as u32).collect();
         self.show();
     }
 
@@ -254,8 +237,9 @@ impl Listing {
         self.shown = if needle.is_empty() {
             self.sorted.clone()
         } else {
-            let contains = |&index: &u32| contains(&self.entries[index as usize].name, &needle);
-            self.sorted.iter().copied().filter(contains).collect()
+            let contains = |entry: &Entry| contains(&entry.name, &needle);
+            let is_shown: Vec<bool> = self.entries.par_iter().map(contains).collect();
+            self.sorted.iter().copied().filter(|&index| is_shown[index as usize]).collect()
         };
         let at = under_cursor.and_then(|row| self.shown.iter().position(|&shown| shown == row));
         self.cursor.at = at.unwrap_or(self.cursor.at.min(self.shown.len().saturating_sub(1)));
@@ -304,21 +288,17 @@ impl Listing {
     }
 }
 
-fn directed(order: Ordering, is_reversed: bool) -> Ordering {
-    if is_reversed { order.reverse() } else { order }
-}
-
-/// A name's first eight bytes as a number whose order is theirs.
-fn beginning(name: &[u8]) -> u64 {
-    let padded = name.iter().copied().chain(std::iter::repeat(0)).take(8);
-    padded.fold(0, |number, byte| number << 8 | u64::from(byte))
-}
-
 /// Whether `name` contains `needle`, which is in lower case.
 fn contains(name: &[u8], needle: &str) -> bool {
     if name.is_ascii() {
-        let (needle, len) = (needle.as_bytes(), needle.len());
-        return name.windows(len).any(|part| part.eq_ignore_ascii_case(needle));
+        let needle = needle.as_bytes();
+        let Some(first) = needle.first() else { return true };
+        let at = |start: usize| {
+            let part = name.get(start..start + needle.len());
+            part.is_some_and(|part| part.eq_ignore_ascii_case(needle))
+        };
+        let begins = |(start, byte): (usize, &u8)| byte.to_ascii_lowercase() == *first && at(start);
+        return name.iter().enumerate().any(begins);
     }
     String::from_utf8_lossy(name).to_lowercase().contains(needle)
 }

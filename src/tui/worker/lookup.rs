@@ -46,7 +46,10 @@ fn entries(opened: &Opened, place: Place) -> Result<Vec<Entry>> {
         };
         Entry { name: found.name.into(), kind, place: at, amounts }
     };
-    Ok(found.into_iter().map(entry).collect())
+    let mut entries: Vec<Entry> = found.into_iter().map(entry).collect();
+    // Here it takes nobody's time.
+    entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    Ok(entries)
 }
 
 fn kind(kind: FileKind) -> Kind {
