@@ -24,29 +24,29 @@ use self::open::Source;
 
 /// Carries out what was asked for; gives the exit status.
 pub(crate) fn run(cli: Cli) -> Result<u8> {
-    let is_demo = cli.demo;
+    let place = cli.place();
     match cli.command {
         Some(Command::Report(args)) => {
-            report::run(&Source::new(args.devices.clone(), is_demo), &args)
+            report::run(&Source::new(args.devices.clone(), place), &args)
         }
         Some(Command::Ls(args)) => {
-            let (devices, path) = args.split(is_demo);
-            list::list(&Source::new(devices, is_demo), &path, args.units())
+            let (devices, path) = args.split(cli.demo);
+            list::list(&Source::new(devices, place), &path, args.units())
         }
         Some(Command::Cat(args)) => {
-            let (devices, path) = args.split(is_demo);
-            list::cat(&Source::new(devices, is_demo), &path)
+            let (devices, path) = args.split(cli.demo);
+            list::cat(&Source::new(devices, place), &path)
         }
-        Some(Command::Recompress(args)) => return rewrite::recompress(&args, is_demo, cli.batch),
-        Some(Command::Defrag(args)) => return rewrite::defrag(&args, is_demo, cli.batch),
-        Some(Command::Check(args)) => return check::check(&args, is_demo),
+        Some(Command::Recompress(args)) => return rewrite::recompress(&args, place, cli.batch),
+        Some(Command::Defrag(args)) => return rewrite::defrag(&args, place, cli.batch),
+        Some(Command::Check(args)) => return check::check(&args, place),
         Some(Command::Completions { shell }) => generate::completions(shell),
         Some(Command::Man) => generate::man(),
         None if cli.batch => wrong_usage(
             ErrorKind::MissingSubcommand,
             "--batch needs something to do: recompress or defrag",
         ),
-        None => ui::run(Source::new(cli.devices, is_demo)),
+        None => ui::run(Source::new(cli.devices, place)),
     }?;
     Ok(0)
 }

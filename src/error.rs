@@ -106,8 +106,8 @@ pub enum Refusal {
     SubvolumeDeletion(u64),
     #[error("a relocation was interrupted; mount it once so that the kernel finishes it")]
     Relocation,
-    #[error("it has {0} devices; writing is supported for single-device filesystems")]
-    ManyDevices(u64),
+    #[error("its superblock counts {superblock} devices, but its chunk tree lists {listed}")]
+    DeviceCount { superblock: u64, listed: u64 },
     #[error("device {devid} is missing")]
     MissingDevice { devid: u64 },
     #[error(

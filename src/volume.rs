@@ -23,15 +23,15 @@ mod tests;
 pub use chunk::{Chunk, Profile, STRIPE_LEN};
 pub use fault::{Fault, FaultKind};
 pub use member::{Clash, Member};
-pub use scan::find_members;
+pub use row::LookUp;
+pub use scan::{find_members, find_others};
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use zerocopy::FromBytes;
 
 use self::fault::FaultLog;
-use self::row::Checksums;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::format::{
@@ -51,8 +51,6 @@ pub struct Volume {
     /// By logical address.
     chunks: Vec<Chunk>,
     faults: FaultLog,
-    /// Tells what the checksum of a sector of data should be; see [`Volume::set_checksums`].
-    checksums: OnceLock<Checksums>,
     /// Held while a stripe's parity is brought up to date, which needs its neighbours unchanged.
     parity: Mutex<()>,
 }
@@ -72,7 +70,6 @@ impl Volume {
             dev_items: BTreeMap::new(),
             chunks: Vec::new(),
             faults: FaultLog::default(),
-            checksums: OnceLock::new(),
             parity: Mutex::new(()),
         };
         volume.add_system_chunks()?;

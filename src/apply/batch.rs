@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::format::{
     COMPRESSED_EXTENT_MAX, Compression, Incompat, Key, Logical, Node, RAW_EXTENT_MAX,
 };
+use crate::fs::data_csums;
 use crate::plan::{InlineItem, Run};
 use crate::tree::Forest;
 use crate::txn::{Committed, Space, SpaceKind, Txn};
@@ -254,8 +255,10 @@ const fn feature_of(compression: Compression) -> Incompat {
 
 /// Writes data to the space that was taken for it.
 pub(super) fn write_data(forest: &Forest, data: Vec<(u64, Vec<u8>)>) -> Result<()> {
+    let sector = forest.volume().sector_size().into();
+    let look_up = |at: Logical| Some(data_csums(forest, at.0, sector).ok()??.into());
     for (at, bytes) in data {
-        forest.volume().write(Logical(at), &bytes)?;
+        forest.volume().write_beside(Logical(at), &bytes, &look_up)?;
     }
     Ok(())
 }

@@ -9,6 +9,8 @@ use btrpress::report::Units;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use super::open::Place;
+
 const EXAMPLES: &str = "\
 Examples:
   btrpress /dev/sdb1                                    look around in the interactive UI
@@ -49,7 +51,7 @@ Examples:
 /// Shows what an unmounted Btrfs filesystem really costs on disk, and recompresses it with sharing kept.
 ///
 /// Without a command the interactive UI opens. A DEVICE is a block device or an image file; DEVICE:N is partition N
-/// inside it. Give all devices of a filesystem that has several.
+/// inside it. The other devices of a filesystem that has several are found by themselves.
 #[derive(Debug, Parser)]
 #[command(
     name = "btrpress",
@@ -68,12 +70,32 @@ pub(crate) struct Cli {
     #[arg(long, global = true)]
     pub(crate) demo: bool,
 
+    /// The filesystem is in partition N of DEVICE [default: the only one with a Btrfs filesystem].
+    #[arg(long, global = true, value_name = "N", conflicts_with = "offset")]
+    pub(crate) partition: Option<u32>,
+
+    /// The filesystem starts so many bytes from the start of DEVICE.
+    #[arg(long, global = true, value_name = "BYTES")]
+    pub(crate) offset: Option<u64>,
+
     /// Ask nothing.
     #[arg(long, global = true)]
     pub(crate) batch: bool,
 
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+}
+
+impl Cli {
+    /// Where on the devices the filesystem is.
+    pub(crate) const fn place(&self) -> Place {
+        match (self.demo, self.partition, self.offset) {
+            (true, ..) => Place::Demo,
+            (_, Some(number), _) => Place::Partition(number),
+            (_, _, Some(start)) => Place::Offset(start),
+            _ => Place::Whole,
+        }
+    }
 }
 
 /// What to do.

@@ -10,14 +10,14 @@ use btrpress::volume::Fault;
 use serde_json::json;
 
 use super::args::CheckArgs;
-use super::open::Source;
+use super::open::{Place, Source};
 
 /// Status when something is wrong with the filesystem.
 const FOUND: u8 = 1;
 
 /// Checks a filesystem and lists what is wrong with it; gives the exit status.
-pub(crate) fn check(args: &CheckArgs, is_demo: bool) -> Result<u8> {
-    let opened = Source::new(args.devices.clone(), is_demo).open(Access::Read)?;
+pub(crate) fn check(args: &CheckArgs, place: Place) -> Result<u8> {
+    let opened = Source::new(args.devices.clone(), place).open(Access::Read)?;
     let is_watched = stderr().is_terminal();
     let report = run(&opened.fs, Options { data: args.data }, &mut |progress| {
         if is_watched {

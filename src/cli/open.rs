@@ -4,19 +4,35 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use btrpress::device::{Access, Aside, Device, FileDevice, Latch, Latched, Partition, partitions};
+use btrpress::device::{
+    Access, Aside, Device, FileDevice, Latch, Latched, Partition, PartitionEntry, partitions,
+};
 use btrpress::error::Error;
-use btrpress::format::Damage;
+use btrpress::format::{Damage, SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
 use btrpress::fs::Filesystem;
+use btrpress::volume::find_others;
 use clap::error::ErrorKind;
 
 use super::demo::Demo;
 use super::wrong_usage;
 
+/// Where on a device its part of the filesystem is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It is all of it, or the one partition that has a Btrfs filesystem.
+    Whole,
+    /// In the partition of this number.
+    Partition(u32),
+    /// From this byte on.
+    Offset(u64),
+    /// On the built-in image, in place of a device.
+    Demo,
+}
+
 /// Where the filesystem is.
 pub(crate) enum Source {
     /// On these devices.
-    Devices(Vec<PathBuf>),
+    Devices(Vec<PathBuf>, Place),
     /// On a private copy of the built-in image.
     Demo,
 }
@@ -29,17 +45,17 @@ pub(crate) struct Opened {
 
 impl Source {
     /// The devices given, or the demo; ends the program if there is neither, or both.
-    pub(crate) fn new(devices: Vec<PathBuf>, is_demo: bool) -> Self {
-        match (devices.is_empty(), is_demo) {
-            (true, true) => Self::Demo,
-            (false, false) => Self::Devices(devices),
-            (true, false) => wrong_usage(
-                ErrorKind::MissingRequiredArgument,
-                "give a block device or an image file, or --demo",
-            ),
-            (false, true) => wrong_usage(
+    pub(crate) fn new(devices: Vec<PathBuf>, place: Place) -> Self {
+        match (devices.is_empty(), place) {
+            (true, Place::Demo) => Self::Demo,
+            (false, Place::Demo) => wrong_usage(
                 ErrorKind::ArgumentConflict,
                 "--demo stands in place of a device; give one or the other",
+            ),
+            (false, place) => Self::Devices(devices, place),
+            (true, _) => wrong_usage(
+                ErrorKind::MissingRequiredArgument,
+                "give a block device or an image file, or --demo",
             ),
         }
     }
@@ -51,23 +67,44 @@ impl Source {
 
     /// Opens the filesystem; says what becomes of writes.
     pub(crate) fn open_with(&self, access: Access, writes: Writes) -> Result<Opened> {
-        let latch = Latch::default();
-        let open_device = |path| open_device(path, access, writes, &latch);
         match self {
-            Self::Devices(paths) => {
-                let devices = paths.iter().map(|path| open_device(path));
-                let devices = devices.collect::<Result<Vec<_>>>()?;
-                let fs = Filesystem::open(devices)
+            Self::Devices(paths, place) => {
+                let fs = Filesystem::open(open_devices(paths, *place, access, writes)?)
                     .map_err(|error| explain(error, paths))
                     .with_context(|| format!("cannot open {}", list(paths)))?;
                 Ok(Opened { fs, _demo: None })
             }
             Self::Demo => {
                 let demo = Demo::unpack()?;
-                let fs = Filesystem::open(vec![open_device(demo.path())?])?;
+                let path = [demo.path().to_owned()];
+                let fs = Filesystem::open(open_devices(&path, Place::Whole, access, writes)?)?;
                 Ok(Opened { fs, _demo: Some(demo) })
             }
         }
+    }
+}
+
+/// Opens the devices given, and those that belong to the same filesystem.
+pub(super) fn open_devices(
+    paths: &[PathBuf],
+    place: Place,
+    access: Access,
+    writes: Writes,
+) -> Result<Vec<Arc<dyn Device>>> {
+    let latch = Latch::default();
+    let is_searched = place == Place::Whole && paths.iter().all(|path| is_btrfs(path));
+    // They are found before the given ones are locked.
+    let others = if is_searched { others(paths)? } else { Vec::new() };
+    let given = paths.iter().map(|path| open_device(path, place, access, writes, &latch));
+    let found = others.iter().map(|path| open_device(path, place, access, writes, &latch));
+    given.chain(found).collect()
+}
+
+fn others(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    match find_others(paths) {
+        Err(error @ Error::Refused(_)) => Err(error.into()),
+        // What is wrong with a superblock is said better when it is opened.
+        found => Ok(found.unwrap_or_default()),
     }
 }
 
@@ -84,31 +121,70 @@ pub(crate) enum Writes {
     KeptAside,
 }
 
-/// Opens a block device or image file, or for `PATH:N` a partition of it.
-pub(super) fn open_device(
+/// Opens a block device or image file, or a part of it; `PATH:N` is a partition too.
+fn open_device(
     path: &Path,
+    place: Place,
     access: Access,
     writes: Writes,
     latch: &Latch,
 ) -> Result<Arc<dyn Device>> {
-    let device = open_partition(path, access)?;
+    let device: Box<dyn Device> = match (place, partition_of(path)) {
+        (Place::Partition(number), _) => open_partition(path, number, access)?,
+        (_, Some((disk, number))) => open_partition(&disk, number, access)?,
+        (Place::Offset(start), _) => {
+            Box::new(Partition::of(FileDevice::open(path, access)?, start, u64::MAX))
+        }
+        (Place::Whole | Place::Demo, _) => open_whole(path, access)?,
+    };
+    let device: Arc<dyn Device> = device.into();
     Ok(match writes {
         Writes::GoThrough => Arc::new(Latched::over(device, latch.clone())),
         Writes::KeptAside => Arc::new(Aside::over(device).context("cannot make a temporary file")?),
     })
 }
 
-fn open_partition(path: &Path, access: Access) -> Result<Arc<dyn Device>> {
-    if let Some((disk, number)) = partition_of(path) {
-        let disk = FileDevice::open(disk, access)?;
-        let table = partitions(&disk)
-            .with_context(|| format!("cannot read the partition table of {}", disk.name()))?;
-        let Some(entry) = table.iter().find(|entry| entry.number == number) else {
-            anyhow::bail!("{} has no partition {number}", disk.name());
-        };
-        return Ok(Arc::new(Partition::of(disk, entry.start, entry.len)));
+fn open_partition(path: &Path, number: u32, access: Access) -> Result<Box<dyn Device>> {
+    let disk = FileDevice::open(path, access)?;
+    let table = partitions(&disk)
+        .with_context(|| format!("cannot read the partition table of {}", disk.name()))?;
+    let Some(entry) = table.iter().find(|entry| entry.number == number) else {
+        anyhow::bail!("{} has no partition {number}", disk.name());
+    };
+    Ok(Box::new(Partition::of(disk, entry.start, entry.len)))
+}
+
+/// Opens a device whose filesystem is all of it, or in its only partition that has one.
+fn open_whole(path: &Path, access: Access) -> Result<Box<dyn Device>> {
+    let disk = FileDevice::open(path, access)?;
+    if has_magic(&disk, 0) {
+        return Ok(Box::new(disk));
     }
-    Ok(Arc::new(FileDevice::open(path, access)?))
+    match &btrfs_partitions(&disk)[..] {
+        [entry] => Ok(Box::new(Partition::of(disk, entry.start, entry.len))),
+        _ => Ok(Box::new(disk)),
+    }
+}
+
+/// The partitions that have a Btrfs filesystem.
+fn btrfs_partitions(disk: &FileDevice) -> Vec<PartitionEntry> {
+    let mut found = partitions(disk).unwrap_or_default();
+    found.retain(|entry| has_magic(disk, entry.start));
+    found
+}
+
+/// Whether a Btrfs filesystem seems to start at byte `start`.
+fn has_magic(disk: &FileDevice, start: u64) -> bool {
+    let [primary, ..] = SUPERBLOCK_OFFSETS;
+    let mut superblock = [0; SUPERBLOCK_SIZE];
+    let Some(at) = start.checked_add(primary) else { return false };
+    disk.read_at(at, &mut superblock).is_ok()
+        && !matches!(Superblock::parse(&superblock, primary), Err(Damage::Magic))
+}
+
+/// Whether all of a device or image file is Btrfs.
+fn is_btrfs(path: &Path) -> bool {
+    FileDevice::open(path, Access::Read).is_ok_and(|disk| has_magic(&disk, 0))
 }
 
 /// Reads `PATH:N`, unless there is a file of that name.
@@ -126,11 +202,12 @@ fn explain(error: Error, paths: &[PathBuf]) -> anyhow::Error {
     let error = anyhow::Error::from(error);
     let ([path], true) = (paths, is_other) else { return error };
     let Ok(disk) = FileDevice::open(path, Access::Read) else { return error };
-    let names: Vec<String> = partitions(&disk)
-        .unwrap_or_default()
-        .iter()
-        .map(|entry| format!("{}:{}", path.display(), entry.number))
-        .collect();
+    let mut entries = btrfs_partitions(&disk);
+    if entries.is_empty() {
+        entries = partitions(&disk).unwrap_or_default();
+    }
+    let names: Vec<String> =
+        entries.iter().map(|entry| format!("{}:{}", path.display(), entry.number)).collect();
     if names.is_empty() {
         return error;
     }

@@ -11,7 +11,7 @@ use btrpress::plan::{Action, Request};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::args::{DefragArgs, RecompressArgs, RunArgs};
-use super::open::{Source, Writes};
+use super::open::{Place, Source, Writes};
 
 /// Status of a run that a signal stopped: not all was done, and what is there is as of the last commit.
 const STOPPED: u8 = 1;
@@ -28,14 +28,14 @@ impl RecompressArgs {
 }
 
 /// Recompresses; gives the exit status.
-pub(crate) fn recompress(args: &RecompressArgs, is_demo: bool, is_batch: bool) -> Result<u8> {
-    let source = Source::new(args.run.devices.clone(), is_demo);
+pub(crate) fn recompress(args: &RecompressArgs, place: Place, is_batch: bool) -> Result<u8> {
+    let source = Source::new(args.run.devices.clone(), place);
     run(&source, args.request(), &args.run, is_batch)
 }
 
 /// Defragments; gives the exit status.
-pub(crate) fn defrag(args: &DefragArgs, is_demo: bool, is_batch: bool) -> Result<u8> {
-    let source = Source::new(args.run.devices.clone(), is_demo);
+pub(crate) fn defrag(args: &DefragArgs, place: Place, is_batch: bool) -> Result<u8> {
+    let source = Source::new(args.run.devices.clone(), place);
     let request = Request {
         action: Action::Defrag,
         only_uncompressed: false,

@@ -20,7 +20,6 @@ impl Filesystem {
     pub fn writable(&self) -> Result<()> {
         self.superblock_allows_writing()?;
         self.devices_allow_writing()?;
-        self.is_on_one_device()?;
         self.nothing_is_unfinished()?;
         self.quotas_allow_writing()
     }
@@ -81,6 +80,11 @@ impl Filesystem {
         if let Some(&devid) = volume.missing_devices().first() {
             return Err(Refusal::MissingDevice { devid }.into());
         }
+        let listed = volume.dev_items().count() as u64;
+        let superblock = volume.superblock().num_devices.get();
+        if listed != superblock {
+            return Err(Refusal::DeviceCount { superblock, listed }.into());
+        }
         let generation = volume.superblock().generation.get();
         for member in volume.members() {
             if member.generation() != generation {
@@ -92,14 +96,6 @@ impl Filesystem {
             }
         }
         Ok(())
-    }
-
-    /// The only place that keeps filesystems of several devices from being written.
-    fn is_on_one_device(&self) -> Result<()> {
-        match self.forest.superblock().num_devices.get() {
-            1 => Ok(()),
-            count => Err(Refusal::ManyDevices(count).into()),
-        }
     }
 
     fn nothing_is_unfinished(&self) -> Result<()> {

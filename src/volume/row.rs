@@ -1,22 +1,12 @@
 //! Writing to RAID5 and RAID6: rows of stripes with parity.
 
-use std::fmt;
-use std::sync::Arc;
-
 use super::chunk::Spot;
 use super::{Chunk, STRIPE_LEN, Volume, parity};
 use crate::error::Result;
 use crate::format::{BlockGroupFlags, Logical};
 
-/// Looks up the checksum of a sector of data; `None` if there is none.
-#[derive(Clone)]
-pub(super) struct Checksums(Arc<dyn Fn(Logical) -> Option<Box<[u8]>> + Send + Sync>);
-
-impl fmt::Debug for Checksums {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Checksums")
-    }
-}
+/// Looks up the checksum of a sector of committed data; `None` if there is none.
+pub type LookUp<'a> = &'a dyn Fn(Logical) -> Option<Box<[u8]>>;
 
 /// The same bytes of every stripe of a row.
 #[derive(Clone, Copy)]
@@ -28,18 +18,14 @@ struct Columns {
 }
 
 impl Volume {
-    /// Says how to look up the checksum of a sector of committed data. With it, writing beside damaged data in a row
-    /// with parity doesn't take away the means to rebuild it; without it this is so for tree blocks only.
-    pub fn set_checksums(
-        &self,
-        look_up: impl Fn(Logical) -> Option<Box<[u8]>> + Send + Sync + 'static,
-    ) {
-        // Whoever says it first knows the same committed state as all that follow.
-        let _ = self.checksums.set(Checksums(Arc::new(look_up)));
-    }
-
     /// Writes a part of one row, which starts at `spot` and goes on through the row's columns in order.
-    pub(super) fn write_row(&self, chunk: &Chunk, spot: Spot, from: &[u8]) -> Result<()> {
+    pub(super) fn write_row(
+        &self,
+        chunk: &Chunk,
+        spot: Spot,
+        from: &[u8],
+        look_up: LookUp<'_>,
+    ) -> Result<()> {
         // A whole row needs nothing of what was there before, and nobody else writes the same bytes.
         let is_whole = from.len() as u64 == STRIPE_LEN.saturating_mul(chunk.data_width() as u64);
         let lock = || self.parity.lock().expect("no thread panics while it holds this lock");
@@ -60,7 +46,8 @@ impl Volume {
             if start < stop && (0..chunk.data_width()).any(|place| written(place).is_some()) {
                 let within = row_start.saturating_add(start);
                 let len = stop.saturating_sub(start) as usize;
-                self.write_columns(chunk, Columns { row: spot.row, within, len }, written)?;
+                let columns = Columns { row: spot.row, within, len };
+                self.write_columns(chunk, columns, look_up, written)?;
             }
         }
         Ok(())
@@ -71,11 +58,12 @@ impl Volume {
         &self,
         chunk: &Chunk,
         columns: Columns,
+        look_up: LookUp<'_>,
         written: impl Fn(usize) -> Option<&'a [u8]>,
     ) -> Result<()> {
         let Columns { row, within, len } = columns;
         let width = chunk.data_width();
-        let kept = self.read_kept(chunk, columns, |place| written(place).is_none())?;
+        let kept = self.read_kept(chunk, columns, look_up, |place| written(place).is_none())?;
         let (mut p, mut q) = (vec![0; len], vec![0; len]);
         for (place, kept) in kept.iter().enumerate() {
             let data = written(place).unwrap_or(kept);
@@ -104,6 +92,7 @@ impl Volume {
         &self,
         chunk: &Chunk,
         columns: Columns,
+        look_up: LookUp<'_>,
         is_kept: impl Fn(usize) -> bool,
     ) -> Result<Vec<Vec<u8>>> {
         let width = chunk.data_width();
@@ -121,7 +110,7 @@ impl Volume {
         for place in (0..width).filter(|place| in_doubt && is_kept(*place)) {
             let at = chunk.address_in_row(row, place, within);
             if let (Some(buffer), Some(failed)) = (data.get_mut(place), failed.get(place)) {
-                self.mend(chunk, at, *failed, buffer)?;
+                self.mend(chunk, at, look_up, *failed, buffer)?;
             }
         }
         for (place, buffer) in data.iter_mut().enumerate().filter(|(place, _)| !is_kept(*place)) {
@@ -152,7 +141,14 @@ impl Volume {
     }
 
     /// Replaces those parts of `data`, which is at `at`, that are damaged and that parity can rebuild.
-    fn mend(&self, chunk: &Chunk, at: Logical, failed: bool, data: &mut [u8]) -> Result<()> {
+    fn mend(
+        &self,
+        chunk: &Chunk,
+        at: Logical,
+        look_up: LookUp<'_>,
+        failed: bool,
+        data: &mut [u8],
+    ) -> Result<()> {
         let unit = if chunk.flags.contains(BlockGroupFlags::DATA) {
             self.sector_size()
         } else {
@@ -161,7 +157,7 @@ impl Volume {
         let mut rebuilt = vec![0; unit as usize];
         let units = (at.0..).step_by(unit as usize).map(Logical);
         for (at, part) in units.zip(data.chunks_exact_mut(unit as usize)) {
-            let looks_good = |bytes: &[u8]| self.is_known_good(chunk, at, bytes);
+            let looks_good = |bytes: &[u8]| self.is_known_good(chunk, at, look_up, bytes);
             if !failed && looks_good(part) != Some(false) {
                 continue;
             }
@@ -179,9 +175,14 @@ impl Volume {
     }
 
     /// Whether bytes at an address are what belongs there, as far as it can be known.
-    fn is_known_good(&self, chunk: &Chunk, at: Logical, bytes: &[u8]) -> Option<bool> {
+    fn is_known_good(
+        &self,
+        chunk: &Chunk,
+        at: Logical,
+        look_up: LookUp<'_>,
+        bytes: &[u8],
+    ) -> Option<bool> {
         let by_checksum = || {
-            let Checksums(look_up) = self.checksums.get()?;
             let expected = look_up(at)?;
             Some(self.checksum_kind.of(bytes).starts_with(&expected))
         };

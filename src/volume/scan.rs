@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::member::read_superblock;
 use crate::device::{Access, FileDevice, block_device_paths};
-use crate::error::{Refusal, Result};
+use crate::error::{Error, Refusal, Result};
 use crate::format::{SUPERBLOCK_OFFSETS, Superblock};
 
 /// The devices of the filesystem that the one at `path` belongs to, by number, as far as they are found: among the
@@ -15,18 +15,40 @@ use crate::format::{SUPERBLOCK_OFFSETS, Superblock};
 /// # Errors
 /// [`Refusal::Clone`] if there are two candidates for one device: which of them is meant only the user can tell.
 pub fn find_members(path: &Path) -> Result<Vec<PathBuf>> {
+    Ok(search(&[path.to_owned()])?.found.into_values().collect())
+}
+
+/// The devices that belong to the same filesystem as those `given`, as far as they are found where
+/// [`find_members`] looks for them. They may be none.
+///
+/// # Errors
+/// As [`find_members`].
+pub fn find_others(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let found = search(given)?.found.into_values();
+    Ok(found.filter(|path| !given.contains(path)).collect())
+}
+
+fn search(given: &[PathBuf]) -> Result<Search> {
     let [primary, ..] = SUPERBLOCK_OFFSETS;
-    let device = FileDevice::open(path, Access::Read)?;
-    let own = read_superblock(&device, primary)?;
-    let mut search =
-        Search { found: BTreeMap::from([(own.dev_item.devid.get(), path.to_owned())]), own };
+    let mut found = BTreeMap::new();
+    let mut first = None;
+    for path in given {
+        let device = FileDevice::open(path, Access::Read)?;
+        let superblock = read_superblock(&device, primary)?;
+        found.entry(superblock.dev_item.devid.get()).or_insert_with(|| path.clone());
+        first.get_or_insert((path, superblock));
+    }
+    let Some((path, own)) = first else {
+        return Err(Error::Unsupported("no device was given".to_owned()));
+    };
+    let mut search = Search { own, found };
     if !search.is_done() && fs::metadata(path).is_ok_and(|given| given.is_file()) {
         search.look_at(files_beside(path))?;
     }
     if !search.is_done() {
         search.look_at(block_device_paths())?;
     }
-    Ok(search.found.into_values().collect())
+    Ok(search)
 }
 
 /// The regular files in the same directory, sorted.
@@ -80,7 +102,6 @@ impl Search {
 mod tests {
     use super::super::tests::superblock;
     use super::*;
-    use crate::error::Error;
 
     /// Makes an image of device `devid` of a filesystem of `count`.
     fn image(folder: &Path, name: &str, devid: u64, count: u64) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Chunk, Member, STRIPE_LEN, Volume};
+use super::{Chunk, LookUp, Member, STRIPE_LEN, Volume};
 use crate::error::{Error, Refusal, Result};
 use crate::format::Logical;
 
@@ -11,6 +11,12 @@ impl Volume {
     ///
     /// Durable after [`flush`](Self::flush). After an error any part of it may have been written.
     pub fn write(&self, at: Logical, from: &[u8]) -> Result<()> {
+        self.write_beside(at, from, &|_| None)
+    }
+
+    /// Writes as [`write`](Self::write) does, and knows the checksums of the data around: writing beside damaged data
+    /// in a row with parity then doesn't take away the means to rebuild it. For tree blocks this is always so.
+    pub fn write_beside(&self, at: Logical, from: &[u8], look_up: LookUp<'_>) -> Result<()> {
         let (chunk, offset) = self.chunk_of(at, from.len())?;
         let mut parts = chunk.stripes.iter().zip(&chunk.members);
         if let Some((stripe, _)) = parts.find(|(_, member)| member.is_none()) {
@@ -29,7 +35,7 @@ impl Volume {
             let len = whole.min(rest.len() as u64);
             let (piece, after) = rest.split_at(len as usize);
             if chunk.profile.parities() > 0 {
-                self.write_row(chunk, spot, piece)?;
+                self.write_row(chunk, spot, piece, look_up)?;
             } else {
                 for copy in 0..chunk.plain_copies() {
                     self.write_stripe(chunk, spot.first.saturating_add(copy), spot.within, piece)?;

@@ -156,13 +156,13 @@ fn writing_beside_damage_in_a_row_keeps_it_repairable() {
         let data = noise(1, 2 * STRIPE_LEN as usize);
         let sums = checksums(&volume, &data);
         volume.write(Logical(START), &data).unwrap();
-        let known = sums.clone();
-        volume.set_checksums(move |at| {
+        let look_up = |at: Logical| {
             let number = (at.0 - START) as usize / SECTOR as usize;
-            Some(known[number * 4..number * 4 + 4].into())
-        });
+            Some(sums[number * 4..number * 4 + 4].into())
+        };
         flip(&devices[0], STRIPE_START + STRIPE_LEN + 3 * 4096 + 5);
-        volume.write(Logical(START + STRIPE_LEN), &noise(2, 8 * 4096)).unwrap();
+        let beside = Logical(START + STRIPE_LEN);
+        volume.write_beside(beside, &noise(2, 8 * 4096), &look_up).unwrap();
         let mut read = vec![0; STRIPE_LEN as usize];
         volume.read_data(Logical(START), &sums[..16 * 4], &mut read).unwrap();
         assert!(read == data[..read.len()], "{flags:?}");

@@ -103,7 +103,7 @@ fn states_that_only_the_kernel_may_resolve_are_refused() {
         (FLAGS_AT, 1 << 32, "seed"),
         (INCOMPAT_AT, 1 << 50, "unknown incompatible feature"),
         (COMPAT_RO_AT, 1 << 50, "unknown feature that forbids writing"),
-        (NUM_DEVICES_AT, 2, "more than one device"),
+        (NUM_DEVICES_AT, 2, "a device that is not there"),
     ] {
         let odd = image.copy();
         set_in_superblock(&odd, at_byte, bits);
