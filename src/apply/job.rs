@@ -20,8 +20,10 @@ const WINDOW_BYTES: u64 = 64 << 20;
 const WINDOW_ITEMS: usize = 16 << 10;
 /// New data after which to commit, in bytes.
 const BATCH_BYTES: u64 = 256 << 20;
-/// Old extents, and leaves, after which to commit.
-const BATCH_ITEMS: usize = 32 << 10;
+/// Old extents after which to commit.
+const BATCH_EXTENTS: usize = 32 << 10;
+/// Leaves that change, in bytes, after which to commit.
+const BATCH_LEAF_BYTES: usize = 128 << 20;
 /// Passes after which to stop in any case. Each gains something, or it is the last; two or three are usual.
 const PASSES_MAX: u32 = 64;
 
@@ -125,12 +127,20 @@ impl Job<'_> {
             }
             let encoded = self.encode(&window)?;
             self.decide(window, encoded)?;
-            let (extents, leaves) = self.batch.size();
-            if self.batch.data_bytes() >= BATCH_BYTES || extents.max(leaves) >= BATCH_ITEMS {
+            if self.is_batch_full() {
                 self.commit()?;
             }
             self.observer.progress(&self.progress);
         }
+    }
+
+    /// Whether it is time to commit.
+    fn is_batch_full(&self) -> bool {
+        let (extents, leaves) = self.batch.size();
+        let node_size = self.fs.forest().volume().node_size() as usize;
+        self.batch.data_bytes() >= BATCH_BYTES
+            || extents >= BATCH_EXTENTS
+            || leaves * node_size >= BATCH_LEAF_BYTES
     }
 
     fn gather(&mut self) -> Result<Window> {

@@ -19,7 +19,7 @@ const LENGTH_GOAL: u64 = 4 << 20;
 /// Joined uncompressed extents may become so long.
 const RAW_LENGTH_GOAL: u64 = RAW_EXTENT_MAX;
 /// A run is closed here in any case; what its extents have beyond is moved with it.
-const LENGTH_MAX: u64 = 512 << 20;
+const LENGTH_MAX: u64 = 256 << 20;
 
 /// Pieces of one file so far, and the extents that they are in.
 #[derive(Debug)]
