@@ -11,7 +11,7 @@ import unicodedata
 
 COLUMNS, LINES = 112, 32
 WIDTH, HEIGHT, SIZE = 8.4, 18, 14
-GROUND, INK = "#15181e", "#d5dae3"
+GROUND, INK, CURSOR = "#15181e", "#d5dae3", "#444444"
 SIXTEEN = ["#15181e", "#e06c75", "#98c379", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#abb2bf",
            "#5c6370", "#e06c75", "#98c379", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#ffffff"]
 # Blocks are drawn, so that no font leaves gaps between them: share of the cell, and how opaque.
@@ -103,7 +103,7 @@ def row(line, top):
             x, length, text, fill, bold = run
             weight = ' font-weight="bold"' if bold else ""
             texts.append(f'<text x="{x:.1f}" y="{top + SIZE:.1f}" fill="{fill}"{weight} '
-                         f'textLength="{length:.1f}">{html.escape(text)}</text>')
+                         f'textLength="{length:.1f}" lengthAdjust="spacingAndGlyphs">{html.escape(text)}</text>')
 
     for sign, column, width, style in cells(line):
         x, length = column * WIDTH, width * WIDTH
@@ -112,13 +112,19 @@ def row(line, top):
             fg, bg = bg or GROUND, fg
         if style.get("dim"):
             fg = "#7f8794"
+        # Beside a part of a bar, the ground is the next part of it; elsewhere it is the cursor's row.
+        inset = 3 if sign in BLOCKS and bg != CURSOR else 0
         if bg:
-            grounds.append(rect(x, top, length + .3, HEIGHT + .3, bg))
+            grounds.append(rect(x, top + inset, length + .3, HEIGHT + .3 - 2 * inset, bg))
         if sign in BLOCKS:
             across, up, opacity = BLOCKS[sign]
             height = HEIGHT * up if up < 1 else HEIGHT - 6
             y = top + HEIGHT - height if up < 1 else top + 3
             grounds.append(rect(x, y, length * across + .2, height, fg, f' opacity="{opacity}"'))
+            flush()
+            run = None
+        elif sign == " ":
+            # Each word has its own place, so that columns stand whatever the font.
             flush()
             run = None
         elif run and run[3] == fg and run[4] == bool(style.get("bold")) and width == 1:
@@ -140,7 +146,7 @@ def svg(lines):
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
         f'font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, DejaVu Sans Mono, monospace" '
-        f'font-size="{SIZE}" xml:space="preserve">',
+        f'font-size="{SIZE}">',
         f'<rect width="100%" height="100%" rx="8" fill="{GROUND}"/>',
         '<g transform="translate(12 12)">', *body, "</g>", "</svg>", ""])
 
@@ -161,26 +167,21 @@ def main(program, directory):
         terminal.press("j", "Enter")
         terminal.wait_for("mia/")
         terminal.press("l")
-        terminal.wait_for("data/")
-        terminal.press("l")
-        time.sleep(1)
-        terminal.press("j", "j", "Space", "Space")
-        time.sleep(.5)
-        save("browser")
-        terminal.press("z")
-        terminal.wait_for("sample")
-        time.sleep(12)
+        terminal.wait_for("KiB")
+        # `data` and `projects` by name, then in the order of size again.
+        terminal.press("n", "g", "j", "Space", "G", "Space", "s", "g", "z")
+        terminal.wait_for("shared with")
+        time.sleep(15)
         save("plan")
-        terminal.press("q", "q", "g", "z")
-        terminal.wait_for("whole filesystem")
-        time.sleep(3)
         terminal.press("Enter")
         terminal.wait_for("Nothing has been written")
         terminal.press("Y")
         terminal.wait_for("Done in")
-        terminal.wait_for("chosen rows: ")
-        time.sleep(3)
+        time.sleep(4)
         save("run")
+        terminal.press("q", "j", "Space", "Space")
+        time.sleep(1)
+        save("browser")
     finally:
         terminal.run("kill-server")
 

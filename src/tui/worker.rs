@@ -91,7 +91,7 @@ impl Shared {
     fn open(&self) -> Result<(Arc<Opened>, Message)> {
         let fs = self.options.open_fs(Access::Read)?;
         let subvolumes = fs.subvolumes()?;
-        let filesystem = facts::filesystem(&fs)?;
+        let filesystem = facts::filesystem(&fs, &self.options.names)?;
         let tree = facts::subvolumes(&subvolumes);
         let opened = Arc::new(Opened { fs, subvolumes, costs: Mutex::default() });
         Ok((opened, Message::Opened(Box::new(filesystem), tree)))

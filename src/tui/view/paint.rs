@@ -116,11 +116,14 @@ impl Paint<'_> {
     /// Fills from step `start` to step `end` of a line. A border inside of a column is drawn as a
     /// part of a cell over the colour of what comes after it.
     fn fill(&mut self, area: Rect, start: u64, end: u64, style: Style) {
+        if end <= start {
+            return;
+        }
         let steps = self.look.parts();
         let scale = steps.len() as u64 + 1;
         let x_of = |column: u64| area.x + column as u16;
         let mut column = start / scale;
-        if !start.is_multiple_of(scale) && end > start {
+        if !start.is_multiple_of(scale) {
             let cell = self.buf.cell_mut((x_of(column), area.y));
             if let (Some(cell), Some(color)) = (cell, style.fg) {
                 cell.set_bg(color);

@@ -10,7 +10,7 @@ use crate::tui::model::{Device, Filesystem, Space, Subvolume};
 use crate::tui::text;
 
 /// The filesystem as a whole.
-pub(super) fn filesystem(fs: &fs::Filesystem) -> Result<Filesystem> {
+pub(super) fn filesystem(fs: &fs::Filesystem, names: &[String]) -> Result<Filesystem> {
     let volume = fs.forest().volume();
     let superblock = volume.superblock();
     let devices = volume
@@ -18,7 +18,11 @@ pub(super) fn filesystem(fs: &fs::Filesystem) -> Result<Filesystem> {
         .iter()
         .map(|member| Device {
             id: member.devid(),
-            name: text::name(member.name().as_bytes()),
+            name: match names {
+                // What the user calls it is what it is called.
+                [name] => name.clone(),
+                _ => text::name(member.name().as_bytes()),
+            },
             bytes: member.dev_item().total_bytes.get(),
         })
         .collect();
