@@ -1,10 +1,12 @@
 //! Owns the terminal, the channels and the threads. The only loop; it decides nothing.
 
 use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased, tick};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{
@@ -40,23 +42,28 @@ pub fn run(options: Options) -> Result<()> {
     }
     let signals = Signals::new([SIGTERM, SIGHUP, SIGINT]).context("cannot listen for signals")?;
     let terminal = ratatui::try_init().context("cannot set up the terminal")?;
-    restore_mouse_on_panic();
+    let has_panicked = watch_for_panics();
     let result = execute!(io::stdout(), EnableMouseCapture)
         .context("cannot set up the terminal")
-        .and_then(|()| Runtime::new(terminal, options, signals)?.run());
+        .and_then(|()| Runtime::new(terminal, options, signals)?.run(&has_panicked));
     // Both may fail only when the terminal is gone, and nothing is left to restore then.
     let _ = execute!(io::stdout(), DisableMouseCapture);
     let _ = ratatui::try_restore();
     result
 }
 
-/// The hook that ratatui has set restores all else.
-fn restore_mouse_on_panic() {
+/// Gives the mouse back when any thread panics, and lets the loop know, so that it does not draw over the message. The
+/// hook that ratatui has set restores all else.
+fn watch_for_panics() -> Arc<AtomicBool> {
+    let has_panicked = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&has_panicked);
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
+        flag.store(true, Ordering::SeqCst);
         let _ = execute!(io::stdout(), DisableMouseCapture);
         hook(info);
     }));
+    has_panicked
 }
 
 struct Runtime {
@@ -106,11 +113,15 @@ impl Runtime {
         })
     }
 
-    fn run(mut self) -> Result<()> {
+    fn run(mut self, has_panicked: &AtomicBool) -> Result<()> {
         let mut result = Ok(());
         while !self.model.is_done {
             self.wait();
             self.take_what_waits();
+            if has_panicked.load(Ordering::SeqCst) {
+                result = Err(anyhow!("a thread has failed, see above; what was committed stays"));
+                break;
+            }
             if !self.is_blind
                 && let Err(error) =
                     self.terminal.draw(|frame| frame.render_widget(&self.model, frame.area()))

@@ -208,3 +208,70 @@ pub(super) fn line(area: Rect, index: u16) -> Rect {
     let height = u16::from(index < area.height);
     Rect { y: area.y + index.min(area.height), height, ..area }
 }
+
+#[cfg(test)]
+mod tests {
+    use ratatui::style::Color;
+
+    use super::*;
+    use crate::tui::theme::Signs;
+
+    const WHOLE: Rect = Rect::new(0, 0, 8, 1);
+
+    fn bar(palette: Palette, signs: Signs, parts: &[(u64, Style)], whole: u64) -> Buffer {
+        let mut buf = Buffer::empty(WHOLE);
+        Paint { buf: &mut buf, look: Look { palette, signs } }.stacked(WHOLE, parts, whole);
+        buf
+    }
+
+    fn text(buf: &Buffer) -> String {
+        buf.content.iter().map(ratatui::buffer::Cell::symbol).collect()
+    }
+
+    #[test]
+    fn parts_of_a_bar_meet_inside_of_a_cell() {
+        let (red, blue) = (Style::new().fg(Color::Red), Style::new().fg(Color::Blue));
+        let green = Style::new().fg(Color::Green);
+        let buf = bar(Palette::Rich, Signs::Unicode, &[(20, red), (0, green), (24, blue)], 64);
+        assert_eq!(text(&buf), "██▌██▌  ");
+        let colours: Vec<(Color, Color)> =
+            buf.content.iter().map(|cell| (cell.fg, cell.bg)).collect();
+        assert_eq!(
+            colours[1..4],
+            [(Color::Red, Color::Reset), (Color::Red, Color::Blue), (Color::Blue, Color::Reset)]
+        );
+        assert_eq!(colours[5], (Color::Blue, Color::Reset), "a part of nothing leaves no colour");
+    }
+
+    #[test]
+    fn without_colours_parts_differ_by_their_fill() {
+        let parts = [(32, Style::new()), (16, Style::new())];
+        assert_eq!(text(&bar(Palette::Plain, Signs::Unicode, &parts, 64)), "████▓▓  ");
+        assert_eq!(text(&bar(Palette::Rich, Signs::Ascii, &parts, 64)), "####==  ");
+        assert_eq!(text(&bar(Palette::Plain, Signs::Unicode, &parts[..1], 60)), "████▎   ");
+    }
+
+    #[test]
+    fn what_exists_is_seen_and_a_bar_has_an_end() {
+        let style = Style::new().fg(Color::Red);
+        let of = |part, whole| text(&bar(Palette::Rich, Signs::Unicode, &[(part, style)], whole));
+        assert_eq!(of(1, u64::MAX), "▏       ");
+        assert_eq!(of(u64::MAX, 1), "████████");
+        assert_eq!(of(0, 100), "        ");
+        assert_eq!(of(5, 0), "        ");
+    }
+
+    #[test]
+    fn columns_get_their_place_by_rank_and_keep_their_order() {
+        let wanted = |column, width, rank| Wanted { column, width, rank };
+        let all = [wanted('a', 10, 2), wanted('b', 5, 0), wanted('c', 8, 1)];
+        let names = |width: u16| {
+            let (rest, placed) = fit(Rect::new(2, 0, width, 1), 20, &all);
+            (rest, placed.iter().map(|placed| placed.column).collect::<String>())
+        };
+        assert_eq!(names(60), (34, "abc".to_owned()));
+        assert_eq!(names(40), (25, "bc".to_owned()));
+        assert_eq!(names(26), (20, "b".to_owned()));
+        assert_eq!(names(10), (10, String::new()));
+    }
+}
