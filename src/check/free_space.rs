@@ -47,7 +47,7 @@ pub(super) fn check(check: &Check<'_>) {
             });
             if group != recorded.group {
                 let done = std::mem::take(&mut recorded);
-                finish(check, done, &mut seen);
+                finish(check, &done, &mut seen);
                 recorded.group = group;
             }
             let Some(group) = group.and_then(|slot| groups.get(slot)) else { continue };
@@ -56,7 +56,7 @@ pub(super) fn check(check: &Check<'_>) {
             }
         }
     });
-    finish(check, recorded, &mut seen);
+    finish(check, &recorded, &mut seen);
     if is_complete {
         for group in groups.iter().zip(seen).filter(|(_, seen)| !seen).map(|(group, _)| group) {
             report(check, group, "it is not recorded");
@@ -100,7 +100,7 @@ fn add(
     Ok(())
 }
 
-fn finish(check: &Check<'_>, recorded: Recorded, seen: &mut [bool]) {
+fn finish(check: &Check<'_>, recorded: &Recorded, seen: &mut [bool]) {
     let Some(slot) = recorded.group else { return };
     let Some(group) = check.index.groups.get(slot) else { return };
     if let Some(seen) = seen.get_mut(slot) {

@@ -5,6 +5,7 @@ mod check;
 mod cli;
 mod compress;
 mod corrupt;
+mod crash;
 mod fixture;
 mod oracle;
 mod profiles;
