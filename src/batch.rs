@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, bail};
 
 use crate::apply;
+use crate::check;
 use crate::fs::{Filesystem, display_path};
 use crate::plan::{Action, Request, Selection, SkipReason, compile_globs};
 use crate::usage::{Tally, unwatched, walk, whole};
@@ -29,6 +30,8 @@ pub struct Options {
     pub excludes: Vec<String>,
     /// Whether the changes go nowhere.
     pub is_dry_run: bool,
+    /// Whether to check all metadata first.
+    pub checks: bool,
     /// Whether to ask before the first write.
     pub asks: bool,
     /// Whether to write JSON lines.
@@ -56,11 +59,14 @@ pub enum Verdict {
 /// themselves.
 ///
 /// # Errors
-/// If the filesystem must not be written, a path doesn't exist, or a device fails.
+/// If the filesystem must not be written or is damaged, a path doesn't exist, or a device fails.
 pub fn run(fs: &mut Filesystem, options: &Options, stop: &AtomicBool) -> anyhow::Result<Verdict> {
     fs.writable()?;
     let globs = compile_globs(&options.excludes).context("cannot read the pattern to exclude")?;
     let selection = Selection::resolve(fs, &options.paths, &globs)?;
+    if options.checks {
+        check::require(fs, &mut unwatched)?;
+    }
     let before = tally(fs, &options.paths)?;
     if options.asks && !confirm(fs, options, &before)? {
         return Ok(Verdict::Declined);

@@ -23,7 +23,7 @@ pub use finding::{Finding, Problem, Report};
 use self::csums::Csums;
 use self::extents::Index;
 use self::finding::Findings;
-use crate::error::{Error, Result};
+use crate::error::{Error, Refusal, Result};
 use crate::format::tree_id;
 use crate::fs::Filesystem;
 use crate::tree::Forest;
@@ -78,6 +78,17 @@ pub fn run(fs: &Filesystem, options: Options, watch: Watch<'_>) -> Result<Report
     let faults = forest.volume().faults();
     let (findings, count) = std::mem::take(&mut check.findings).into_parts();
     Ok(Report { findings, count, faults, blocks: walked.count, extents, data_bytes })
+}
+
+/// Succeeds if the metadata is consistent, which must be known before anything is written.
+///
+/// # Errors
+/// [`Refusal::Inconsistent`] with the first finding.
+pub fn require(fs: &Filesystem, watch: Watch<'_>) -> Result<()> {
+    let report = run(fs, Options::default(), watch)?;
+    let Some(first) = report.findings.first() else { return Ok(()) };
+    let first = format!("{}: {}", first.at, first.problem);
+    Err(Refusal::Inconsistent { count: report.count, first }.into())
 }
 
 /// A tree that is partly gone already can't be walked from its root.

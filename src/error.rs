@@ -128,8 +128,14 @@ pub enum Refusal {
     OldBackrefs,
     #[error("another program has written to {device} meanwhile; let it finish, then start again")]
     Changed { device: String },
+    #[error("it is damaged: {first}{}; `btrpress check` lists all", and_more(*.count))]
+    Inconsistent { count: u64, first: String },
     #[error("it was opened for reading")]
     ReadOnly,
+}
+
+fn and_more(count: u64) -> String {
+    if count > 1 { format!(", and {} more", count - 1) } else { String::new() }
 }
 
 /// Where damage was found.

@@ -163,6 +163,7 @@ impl ReportArgs {
 
 /// Arguments of all commands that write.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(crate) struct RunArgs {
     /// Block devices or image files of one filesystem.
     #[arg(value_name = "DEVICE")]
@@ -179,6 +180,10 @@ pub(crate) struct RunArgs {
     /// Do everything but write.
     #[arg(long)]
     pub(crate) dry_run: bool,
+
+    /// Skip the check of all metadata before the first write.
+    #[arg(long)]
+    pub(crate) no_check: bool,
 
     /// Progress and summary as JSON lines, sizes in bytes.
     #[arg(long)]

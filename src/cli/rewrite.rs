@@ -51,6 +51,7 @@ fn run(source: &Source, request: Request, args: &RunArgs, is_batch: bool) -> Res
         paths: args.paths.iter().map(|path| path.as_bytes().to_vec()).collect(),
         excludes: args.excludes.clone(),
         is_dry_run: args.dry_run,
+        checks: !args.no_check,
         asks: !is_batch && !args.dry_run,
         is_json: args.json,
         is_verbose: args.verbose,

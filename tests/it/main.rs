@@ -6,6 +6,7 @@ mod cli;
 mod compress;
 mod corrupt;
 mod crash;
+mod faults;
 mod fixture;
 mod oracle;
 mod profiles;
