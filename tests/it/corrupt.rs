@@ -1,126 +1,274 @@
-//! Damage: whatever stands in tree blocks with right checksums, reading them ends, without a panic.
+//! Images that are broken on purpose, with all checksums right: a typed error or a right answer, never a panic, never a
+//! hang, and never a write that leaves less than was there.
+//!
+//! `BTRPRESS_CORRUPTIONS=N` tries N images of each kind; `BTRPRESS_SEED=N` begins elsewhere.
 
-use std::collections::BTreeSet;
-use std::io;
-use std::sync::{Arc, Mutex};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::sink;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
-use btrpress::device::{Access, Device, FileDevice};
-use btrpress::error::Result;
-use btrpress::format::{ChecksumKind, Header};
-use btrpress::fs::{Filesystem, Location};
-use btrpress::usage::{roots, subtree, unwatched, walk, whole};
-use zerocopy::FromBytes;
+use btrpress::check::{self, Options};
+use btrpress::device::{Device, Memory};
+use btrpress::error::{Error, Result};
+use btrpress::format::{
+    ChecksumKind, HEADER_SIZE, ITEM_SIZE, KEY_PTR_SIZE, KeyKind, Logical, Node, SUPERBLOCK_OFFSETS,
+    SUPERBLOCK_SIZE, tree_id,
+};
+use btrpress::fs::Filesystem;
+use btrpress::usage::{unwatched, whole};
+use zerocopy::IntoBytes;
 
-use crate::fixture::{Fixture, fixture};
+use crate::crash::{image, press, recompress};
 
-/// A block to be damaged, in every copy: its logical address, and what to put where in it.
-#[derive(Debug, Clone, Copy)]
-struct Damage {
-    block: u64,
-    at: usize,
-    value: u8,
-}
+/// Images to try of each kind.
+const CORRUPTIONS: u64 = 60;
+/// Longer than anything takes on so small an image.
+const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A device that shows one tree block damaged, with a checksum that fits.
-#[derive(Debug)]
-struct Damaged {
-    below: FileDevice,
-    node_size: usize,
-    damage: Option<Damage>,
-    /// Tree blocks read so far.
-    read: Mutex<BTreeSet<u64>>,
-}
+struct Random(u64);
 
-impl Device for Damaged {
-    fn name(&self) -> String {
-        self.below.name()
+impl Random {
+    fn next(&mut self) -> u64 {
+        // splitmix64
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
     }
 
-    fn len(&self) -> u64 {
-        self.below.len()
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
     }
+}
 
-    fn read_at(&self, byte: u64, into: &mut [u8]) -> io::Result<()> {
-        self.below.read_at(byte, into)?;
-        let Ok((header, _)) = Header::ref_from_prefix(into) else { return Ok(()) };
-        let sum = ChecksumKind::Crc32c.of(&into[header.csum.len()..]);
-        if into.len() != self.node_size || header.csum != sum {
-            return Ok(());
+/// Every tree block, by address, with the tree that it is found in.
+fn blocks(fs: &Filesystem) -> Vec<Arc<Node>> {
+    let forest = fs.forest();
+    let mut found: BTreeMap<u64, Arc<Node>> = BTreeMap::new();
+    let ids: BTreeSet<u64> =
+        [tree_id::ROOT, tree_id::CHUNK].into_iter().chain(forest.roots().keys().copied()).collect();
+    for id in ids {
+        let tree = forest.tree(id).unwrap();
+        let mut waiting = vec![tree.root_node().unwrap()];
+        while let Some(node) = waiting.pop() {
+            if node.level() > 0 {
+                waiting.extend((0..node.len()).map(|slot| tree.child(&node, slot).unwrap()));
+            }
+            found.insert(node.bytenr(), node);
         }
-        let block = header.bytenr.get();
-        self.read.lock().unwrap().insert(block);
-        if let Some(damage) = self.damage.filter(|damage| damage.block == block) {
-            into[damage.at] = damage.value;
-            let sum = ChecksumKind::Crc32c.of(&into[32..]);
-            into[..32].copy_from_slice(&sum);
+    }
+    found.into_values().collect()
+}
+
+fn seal(kind: ChecksumKind, block: &mut [u8]) {
+    let csum = kind.of(&block[32..]);
+    block[..32].copy_from_slice(&csum);
+}
+
+/// Where in a block something worth breaking is.
+fn target(random: &mut Random, node: &Node) -> Range<usize> {
+    let head = if node.level() == 0 { ITEM_SIZE } else { KEY_PTR_SIZE };
+    let slot = random.below(node.len());
+    let head = HEADER_SIZE + slot * head..HEADER_SIZE + (slot + 1) * head;
+    match random.below(10) {
+        0 => 48..HEADER_SIZE,
+        1 | 2 => head,
+        _ if node.level() > 0 => head,
+        _ if node.is_empty() => 48..HEADER_SIZE,
+        _ => {
+            let data = node.data(slot);
+            let start = data.as_ptr() as usize - node.bytes().as_ptr() as usize;
+            start..start + data.len()
         }
-        Ok(())
-    }
-
-    fn write_at(&self, _: u64, _: &[u8]) -> io::Result<()> {
-        unreachable!("nothing is written")
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        Ok(())
     }
 }
 
-/// Reads everything in every way; tells whether all of it went well, and which blocks were read.
-fn read(image: &Fixture, node_size: usize, damage: Option<Damage>) -> (bool, BTreeSet<u64>) {
-    let below = FileDevice::open(image.path(), Access::Read).unwrap();
-    let device = Arc::new(Damaged { below, node_size, damage, read: Mutex::default() });
-    let went_well = read_all(Arc::clone(&device) as Arc<dyn Device>).is_ok();
-    let blocks = std::mem::take(&mut *device.read.lock().unwrap());
-    (went_well, blocks)
-}
-
-/// The first error, after everything was tried.
-fn read_all(device: Arc<dyn Device>) -> Result<()> {
-    let fs = Filesystem::open(vec![device])?;
-    let mut results = vec![fs.writable()];
-    let places = [(Vec::new(), Location::top_of(5))];
-    let mut files = Vec::new();
-    let mut emit = |row: walk::Row| {
-        files.push(row.path);
-        Ok(())
+/// Puts a number that is likely to hurt somewhere into a range of a block.
+fn hurt(random: &mut Random, bytes: &mut [u8], range: Range<usize>) {
+    let width = [1, 2, 4, 8][random.below(4)].min(range.len());
+    if width == 0 {
+        return;
+    }
+    let at = range.start + random.below(range.len() - width + 1);
+    let mut old = [0; 8];
+    old[..width].copy_from_slice(&bytes[at..at + width]);
+    let old = u64::from_le_bytes(old);
+    let new = match random.below(9) {
+        0 => 0,
+        1 => 1,
+        2 => u64::MAX,
+        3 => old.wrapping_add(1),
+        4 => old.wrapping_sub(1),
+        5 => old.wrapping_add(4096),
+        6 => old ^ 1 << random.below(width * 8),
+        7 => u64::MAX - 4095,
+        _ => random.next(),
     };
-    results.push(walk::scan(&fs, &places, walk::Rows::Files, &mut emit, &mut unwatched).map(drop));
-    results.extend(files.iter().map(|path| fs.write_contents_of(path, &mut io::sink())));
-    let subvolumes = fs.subvolumes();
-    let ids = whole::subvolumes_below(subvolumes.as_deref().unwrap_or_default(), 5);
-    results.push(subvolumes.map(drop));
-    results.push(whole::scan(&fs, &ids, &mut unwatched).map(drop));
-    results.push(roots::scan(&fs, &ids, &mut unwatched).map(drop));
-    for id in fs.forest().subvolumes() {
-        results.push(subtree::scan(&fs, id, &mut unwatched).map(drop));
+    bytes[at..at + width].copy_from_slice(&new.to_le_bytes()[..width]);
+}
+
+/// A copy of `device` with one to three fields of its tree blocks changed.
+fn corrupt(device: &Memory, random: &mut Random) -> Memory {
+    let device = device.clone();
+    let shared: Arc<dyn Device> = Arc::new(device);
+    let fs = Filesystem::open(vec![Arc::clone(&shared)]).unwrap();
+    let nodes = blocks(&fs);
+    let volume = fs.forest().volume();
+    for _ in 0..=random.below(3) {
+        let node = &nodes[random.below(nodes.len())];
+        let mut bytes = node.bytes().to_vec();
+        let range = target(random, node);
+        hurt(random, &mut bytes, range);
+        seal(volume.checksum_kind(), &mut bytes);
+        volume.write(Logical(node.bytenr()), &bytes).unwrap();
     }
-    results.into_iter().collect()
+    drop(fs);
+    copy_of(&*shared)
+}
+
+fn copy_of(device: &dyn Device) -> Memory {
+    let mut bytes = vec![0; device.len() as usize];
+    device.read_at(0, &mut bytes).unwrap();
+    Memory::of(&bytes)
+}
+
+/// All that reads.
+fn read_all(fs: &Filesystem) -> Result<()> {
+    let subvolumes = fs.subvolumes()?;
+    let roots: Vec<u64> = subvolumes.iter().map(|subvolume| subvolume.id).collect();
+    let mut first = whole::scan(fs, &roots, &mut unwatched).map(drop);
+    for root in roots {
+        for item in fs.forest().tree(root)?.items() {
+            let key = item?.key();
+            if key.kind != KeyKind::INODE_ITEM {
+                continue;
+            }
+            let inode = fs.inode(root, key.objectid)?;
+            if inode.is_dir() {
+                first = first.and(fs.read_dir(root, key.objectid).map(drop));
+            } else if inode.is_file() && inode.size.get() < 1 << 30 {
+                first = first.and(fs.write_contents(root, key.objectid, &mut sink()));
+            }
+        }
+    }
+    first
+}
+
+/// What `check` says of a device: whether all is well; an error if it can't even be looked at.
+fn is_consistent(device: &Memory) -> Result<bool> {
+    let fs = Filesystem::open(vec![Arc::new(device.clone())])?;
+    Ok(check::run(&fs, Options { data: true }, &mut unwatched)?.is_consistent())
+}
+
+/// Opens, reads, checks and rewrites an image. Gives what `check` says.
+fn try_everything(device: &Memory) -> std::result::Result<bool, String> {
+    let Ok(fs) = Filesystem::open(vec![Arc::new(device.clone())]) else { return Ok(false) };
+    let read = read_all(&fs);
+    let Ok(is_sound) = is_consistent(device) else { return Ok(false) };
+    // Without the check before the first write, so that what comes after must cope by itself.
+    let after: Arc<dyn Device> = Arc::new(device.clone());
+    let outcome = press(Arc::clone(&after), &recompress("zlib:1"));
+    if let (true, Ok(_)) = (is_sound, &outcome) {
+        match is_consistent(&copy_of(&*after)) {
+            Ok(true) => {}
+            other => return Err(format!("was sound, and after the run is not: {other:?}")),
+        }
+    }
+    if let (true, Err(error)) = (is_sound, &outcome)
+        && !matches!(error, Error::Refused(_) | Error::Unsupported(_) | Error::NoSpace(_))
+    {
+        return Err(format!("check finds nothing, but the run fails: {error}"));
+    }
+    drop(read);
+    Ok(is_sound)
+}
+
+/// Runs `job`; tells when it panics or takes too long.
+fn guarded<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let _ = sender.send(catch_unwind(AssertUnwindSafe(job)).ok());
+    });
+    receiver.recv_timeout(PATIENCE).ok().flatten()
+}
+
+fn variable(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(default)
+}
+
+/// Tries images that `break_it` makes of a fixture.
+fn try_many(name: &str, break_it: fn(&Memory, &mut Random) -> Memory) {
+    let device = image(name);
+    let (count, first) =
+        (variable("BTRPRESS_CORRUPTIONS", CORRUPTIONS), variable("BTRPRESS_SEED", 0));
+    let mut bad = Vec::new();
+    let mut found = 0;
+    for seed in first..first + count {
+        let broken = break_it(&device, &mut Random(seed));
+        match guarded(move || try_everything(&broken)) {
+            Some(Ok(is_sound)) => found += u64::from(!is_sound),
+            Some(Err(why)) => bad.push(format!("seed {seed}: {why}")),
+            None => bad.push(format!("seed {seed}: a panic, or no end")),
+        }
+    }
+    eprintln!("{name}: {count} corruptions, {found} of them seen by check");
+    assert!(bad.is_empty(), "{name}: {bad:#?}");
 }
 
 #[test]
-fn damage_behind_a_right_checksum_is_an_error_or_goes_unnoticed() {
-    let mut noticed = 0;
-    for (name, node_size) in [("nodes-4k", 4096), ("old-features", 16384)] {
-        let image = fixture(name);
-        let (went_well, blocks) = read(&image, node_size, None);
-        assert!(went_well, "{name} is whole");
-        let blocks: Vec<u64> = blocks.into_iter().collect();
-        let mut state: u64 = 1;
-        let mut random = |below: usize| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as usize % below
-        };
-        for _ in 0..1000 {
-            let block = blocks[random(blocks.len())];
-            // Mostly the head, and the keys and pointers after it.
-            let end = if random(3) == 0 { node_size } else { 600 };
-            let value = [0, 1, 0x7f, 0xff, random(256) as u8][random(5)];
-            let damage = Damage { block, at: 32 + random(end - 32), value };
-            noticed += u32::from(!read(&image, node_size, Some(damage)).0);
-        }
+fn broken_tree_blocks_are_told_or_harmless() {
+    for name in ["old-features", "nodes-4k", "block-group-tree", "mixed", "quota", "zstd"] {
+        try_many(name, corrupt);
     }
-    assert!(noticed > 200, "{noticed} of 2000 were noticed");
+}
+
+fn corrupt_superblock(device: &Memory, random: &mut Random) -> Memory {
+    let device = device.clone();
+    let at = SUPERBLOCK_OFFSETS[0];
+    let mut bytes = vec![0; SUPERBLOCK_SIZE];
+    device.read_at(at, &mut bytes).unwrap();
+    let fields = [48..299, 299..811, 811..811 + 300];
+    for _ in 0..=random.below(2) {
+        let field = fields[random.below(3)].clone();
+        hurt(random, &mut bytes, field);
+    }
+    seal(ChecksumKind::Crc32c, &mut bytes);
+    device.write_at(at, &bytes).unwrap();
+    device
+}
+
+#[test]
+fn broken_superblocks_are_told_or_harmless() {
+    try_many("old-features", corrupt_superblock);
+}
+
+/// The rule that no other program checks.
+#[test]
+fn a_last_snapshot_below_a_shared_block_is_found() {
+    let device: Arc<dyn Device> = Arc::new(image("zstd"));
+    let fs = Filesystem::open(vec![Arc::clone(&device)]).unwrap();
+    let trees = fs.forest().tree(tree_id::ROOT).unwrap();
+    let (_, entry) = fs.forest().roots().range(tree_id::FIRST_FREE..).next().expect("a snapshot");
+    let mut item = entry.item;
+    item.last_snapshot = 1.into();
+    let leaf = trees.get(entry.key).unwrap().leaf;
+    let slot = leaf.search(entry.key).unwrap();
+    let start = leaf.data(slot).as_ptr() as usize - leaf.bytes().as_ptr() as usize;
+    let mut bytes = leaf.bytes().to_vec();
+    let new = item.as_bytes();
+    let len = new.len().min(leaf.data(slot).len());
+    bytes[start..start + len].copy_from_slice(&new[..len]);
+    seal(fs.forest().volume().checksum_kind(), &mut bytes);
+    fs.forest().volume().write(Logical(leaf.bytenr()), &bytes).unwrap();
+    let fs = Filesystem::open(vec![device]).unwrap();
+    let report = check::run(&fs, Options::default(), &mut unwatched).unwrap();
+    let is_rule =
+        |finding: &check::Finding| matches!(finding.problem, check::Problem::LastSnapshot { .. });
+    assert!(report.findings.iter().any(is_rule), "{:#?}", report.findings);
+    let error = check::require(&fs, &mut unwatched).unwrap_err();
+    assert!(matches!(error, Error::Refused(_)), "{error}");
 }

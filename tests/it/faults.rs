@@ -126,7 +126,9 @@ fn a_failed_write_ends_the_run_at_a_commit() {
     let failures = [
         Failure::Once(ErrorKind::InvalidData),
         Failure::From(ErrorKind::StorageFull),
-        Failure::Short(512),
+        // A superblock, as every sector, arrives in whole or not at all.
+        Failure::Short(0),
+        Failure::Short(4096),
         Failure::Gone,
     ];
     each_failure_ends_the_run(Operation::Write, &failures);
