@@ -104,7 +104,7 @@ fn hurt(random: &mut Random, bytes: &mut [u8], range: Range<usize>) {
         3 => old.wrapping_add(1),
         4 => old.wrapping_sub(1),
         5 => old.wrapping_add(4096),
-        6 => old ^ 1 << random.below(width * 8),
+        6 => old ^ (1 << random.below(width * 8)),
         7 => u64::MAX - 4095,
         _ => random.next(),
     };

@@ -93,7 +93,7 @@ impl Recording {
     }
 
     /// Tries states; gives how many, and what was wrong with the first bad ones.
-    fn try_states(&self, sampling: Sampling) -> (usize, Vec<String>) {
+    fn try_states(&self, sampling: &Sampling) -> (usize, Vec<String>) {
         let cache = Cache::default();
         let expected = self.expected(&cache);
         let crashes = || self.tape.crashes(vec![Arc::clone(&self.before)], sampling.clone());
@@ -120,7 +120,7 @@ impl Recording {
 
 fn every_state_is_whole(name: &str, requests: &[Request]) {
     let recording = record(name, requests, |device| Arc::new(device));
-    let (tried, wrong) = recording.try_states(Sampling::default());
+    let (tried, wrong) = recording.try_states(&Sampling::default());
     assert!(wrong.is_empty(), "{} of {tried}: {:#?}", wrong.len(), &wrong[..wrong.len().min(3)]);
     assert!(tried > 50, "{tried} states are too few");
     let (events, commits) = (recording.tape.events().len(), recording.commits);
@@ -176,6 +176,6 @@ impl Device for Deaf {
 #[test]
 fn without_flushes_a_power_cut_is_seen_to_break_the_filesystem() {
     let recording = record("zstd", &[recompress("zlib:1")], |device| Arc::new(Deaf(device)));
-    let (tried, wrong) = recording.try_states(Sampling::default());
+    let (tried, wrong) = recording.try_states(&Sampling::default());
     assert!(!wrong.is_empty(), "none of {tried} states is broken");
 }

@@ -46,7 +46,8 @@ pub(crate) fn contents(fs: &Filesystem, cache: &Cache) -> Result<Contents> {
                 KeyKind::INODE_ITEM => {
                     let inode = InodeItem::view(data).expect("an inode");
                     let mut hasher = DefaultHasher::new();
-                    let fixed = [inode.nlink, inode.uid, inode.gid, inode.mode].map(|n| n.get());
+                    let fixed = [inode.nlink, inode.uid, inode.gid, inode.mode]
+                        .map(zerocopy::little_endian::U32::get);
                     (inode.size.get(), fixed, inode.flags.get()).hash(&mut hasher);
                     found.entry(place).or_default()[0] = hasher.finish();
                     if inode.is_file() || inode.is_symlink() {
