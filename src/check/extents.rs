@@ -102,8 +102,11 @@ impl Index {
             };
         let (length, level) = match record.allocation {
             Allocation::Data { length } => (length, None),
-            Allocation::Block { level } | Allocation::OldBlock { level, .. } => {
-                (node_size, Some(level))
+            Allocation::Block { level } => (node_size, Some(level)),
+            Allocation::OldBlock { level, length, .. } => {
+                let at = Place::Block(Logical(record.bytenr));
+                findings.compare(at, "length of the tree block", length, node_size);
+                (length, Some(level))
             }
         };
         let sum = record
