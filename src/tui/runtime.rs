@@ -131,6 +131,8 @@ impl Runtime {
                 self.update(Message::Terminate);
             }
         }
+        // Nobody reads messages any more: threads that send some must not wait for that.
+        self.messages = crossbeam_channel::never();
         self.workers.finish();
         result
     }

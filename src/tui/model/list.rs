@@ -3,8 +3,6 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use super::{Amounts, Entry, Place};
 
 /// Where the cursor is, and which row is the first one seen.
@@ -183,7 +181,7 @@ impl Listing {
     /// Takes the rows. Marks stay with their names; so does the cursor, at the same height.
     pub fn fill(&mut self, mut entries: Vec<Entry>, order: Order) {
         if !entries.is_sorted_by(|one, other| one.name <= other.name) {
-            entries.par_sort_unstable_by(|one, other| one.name.cmp(&other.name));
+            entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         }
         let selected = self.selected().filter(|_| self.has_moved);
         let name = selected.map(|entry| entry.name.clone());
@@ -224,7 +222,7 @@ impl Listing {
             u128::from(is_last) << 96 | u128::from(value) << 32 | index as u128
         };
         let mut keys: Vec<u128> = self.entries.iter().enumerate().map(key).collect();
-        keys.par_sort_unstable();
+        keys.sort_unstable();
         self.sorted = keys.into_iter().map(|key| key as u32).collect();
         self.show();
     }
@@ -238,7 +236,7 @@ impl Listing {
             self.sorted.clone()
         } else {
             let contains = |entry: &Entry| contains(&entry.name, &needle);
-            let is_shown: Vec<bool> = self.entries.par_iter().map(contains).collect();
+            let is_shown: Vec<bool> = self.entries.iter().map(contains).collect();
             self.sorted.iter().copied().filter(|&index| is_shown[index as usize]).collect()
         };
         let at = under_cursor.and_then(|row| self.shown.iter().position(|&shown| shown == row));

@@ -100,11 +100,11 @@ pub(super) fn run(shared: &Arc<Shared>, request: &model::Request) {
     shared.send(Message::Started);
     let end = write(shared, &opened, fs, request, &selection);
     drop(opened);
-    shared.send(Message::Finished(end));
-    if shared.control.stop.load(Ordering::Relaxed) && !shared.send(Message::Scanning(0, 0)) {
-        return;
+    if shared.send(Message::Finished(end)) {
+        // Whoever waits for the run to end need not wait for this.
+        let shared = Arc::clone(shared);
+        std::thread::spawn(move || count_again(&shared, &selection));
     }
-    count_again(shared, &selection);
 }
 
 fn open_for_writing(shared: &Shared, opened: &Opened) -> anyhow::Result<Filesystem> {
@@ -153,15 +153,12 @@ fn write(
 /// Opens what was written, and counts the chosen files and everything.
 fn count_again(shared: &Arc<Shared>, selection: &Selection) {
     let again = Arc::clone(shared);
-    let everything = std::thread::spawn(move || again.open_and_count());
+    std::thread::spawn(move || again.open_and_count());
     if let Ok(fs) = shared.options.open_fs(Access::Read) {
-        let mut go_on = || !shared.messages.is_full();
-        if let Ok(census) = Census::of(fs.forest(), selection, &mut go_on) {
+        if let Ok(census) = Census::of(fs.forest(), selection, &mut || true) {
             shared.send(Message::Recounted(Box::new(census.amounts())));
         }
     }
-    // It stops by itself when nobody listens any more.
-    let _ = everything.join();
 }
 
 struct Watcher<'a> {

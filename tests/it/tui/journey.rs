@@ -166,6 +166,31 @@ fn signals_during_a_run_leave_a_sound_filesystem() {
 }
 
 #[test]
+fn a_device_in_use_is_not_written_and_it_says_why() {
+    let test = "a refusal in the UI";
+    if !terminal::exists(test) {
+        return;
+    }
+    let fixture = fixture("names");
+    let image = fs::File::open(fixture.path()).expect("the image");
+    rustix::fs::flock(&image, rustix::fs::FlockOperation::LockExclusive).expect("a lock");
+    let before = fs::read(fixture.path()).expect("the image");
+    let mut ui = Terminal::start(&fixture.path());
+    ui.wait_for("generation");
+    ui.press("z");
+    ui.wait_for("whole filesystem");
+    ui.press("\r");
+    ui.wait_for("Nothing has been written yet");
+    ui.press("Y");
+    ui.wait_for("It can't be written.");
+    ui.wait_for("locked");
+    drop(image);
+    assert!(fs::read(fixture.path()).expect("the image") == before);
+    ui.press("qqq");
+    assert!(ui.wait().success());
+}
+
+#[test]
 fn rows_are_exported_and_a_signal_ends_the_program() {
     let test = "an export from the UI";
     if !terminal::exists(test) {
