@@ -202,12 +202,16 @@ fn variable(name: &str, default: u64) -> u64 {
 
 /// Tries images that `break_it` makes of a fixture.
 fn try_many(name: &str, break_it: fn(&Memory, &mut Random) -> Memory) {
+    let first = variable("BTRPRESS_SEED", 0);
+    try_seeds(name, first..first + variable("BTRPRESS_CORRUPTIONS", CORRUPTIONS), break_it);
+}
+
+fn try_seeds(name: &str, seeds: Range<u64>, break_it: fn(&Memory, &mut Random) -> Memory) {
     let device = image(name);
-    let (count, first) =
-        (variable("BTRPRESS_CORRUPTIONS", CORRUPTIONS), variable("BTRPRESS_SEED", 0));
+    let count = seeds.end - seeds.start;
     let mut bad = Vec::new();
     let mut found = 0;
-    for seed in first..first + count {
+    for seed in seeds {
         let broken = break_it(&device, &mut Random(seed));
         match guarded(move || try_everything(&broken)) {
             Some(Ok(is_sound)) => found += u64::from(!is_sound),
@@ -224,6 +228,12 @@ fn broken_tree_blocks_are_told_or_harmless() {
     for name in ["old-features", "nodes-4k", "block-group-tree", "mixed", "quota", "zstd"] {
         try_many(name, corrupt);
     }
+}
+
+/// The length of a tree block with a record of the old form was once not looked at.
+#[test]
+fn seeds_that_found_something_find_it_no_more() {
+    try_seeds("old-features", 1026..1027, corrupt);
 }
 
 fn corrupt_superblock(device: &Memory, random: &mut Random) -> Memory {
