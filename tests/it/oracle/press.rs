@@ -49,9 +49,18 @@ pub(crate) fn recompress(image: &Image, to: &str) -> Summary {
     recompress_with(image, &["--to", to], None)
 }
 
+/// Recompresses the whole of `image`; gives also how many bytes were saved as of each commit.
+pub(crate) fn recompress_by_commit(image: &Image, to: &str) -> (Summary, Vec<i64>) {
+    let (summary, progress) = run("recompress", image, &["--to", to], None);
+    let mut saved: Vec<i64> =
+        progress.iter().map(|line| line["saved"].as_i64().expect("a number of bytes")).collect();
+    saved.dedup();
+    (summary, saved)
+}
+
 /// Defragments the whole of `image` without asking.
 pub(crate) fn defragment(image: &Image) -> Summary {
-    run("defrag", image, &[], None)
+    run("defrag", image, &[], None).0
 }
 
 /// `--batch recompress` with `options`, which must end well.
@@ -59,10 +68,15 @@ pub(crate) fn defragment(image: &Image) -> Summary {
 /// # Panics
 /// When it does not, or when its last line is no summary.
 pub(crate) fn recompress_with(image: &Image, options: &[&str], threads: Option<usize>) -> Summary {
-    run("recompress", image, options, threads)
+    run("recompress", image, options, threads).0
 }
 
-fn run(verb: &str, image: &Image, options: &[&str], threads: Option<usize>) -> Summary {
+fn run(
+    verb: &str,
+    image: &Image,
+    options: &[&str],
+    threads: Option<usize>,
+) -> (Summary, Vec<serde_json::Value>) {
     let mut args: Vec<OsString> = vec!["--batch".into(), verb.into()];
     args.push(image.path().into());
     args.extend(options.iter().map(OsString::from));
@@ -71,10 +85,12 @@ fn run(verb: &str, image: &Image, options: &[&str], threads: Option<usize>) -> S
     let output = output(&args, threads);
     assert!(output.status.success(), "{}", tool::failure(PROGRAM, &args, &output));
     let lines = String::from_utf8(output.stdout).expect("JSON is UTF-8");
-    let last = lines.lines().last().unwrap_or_default();
-    let value: serde_json::Value = serde_json::from_str(last).expect("the last line is JSON");
-    assert_eq!(value["type"], "summary", "{last}");
-    let summary = serde_json::from_value(value).unwrap_or_else(|error| panic!("{error}: {last}"));
+    let parse = |line| serde_json::from_str(line).expect("each line is JSON");
+    let mut progress: Vec<serde_json::Value> = lines.lines().map(parse).collect();
+    let last = progress.pop().expect("there is a last line");
+    assert_eq!(last["type"], "summary", "{last}");
+    let summary =
+        serde_json::from_value(last.clone()).unwrap_or_else(|error| panic!("{error}: {last}"));
     eprintln!("{verb} {options:?}: {summary:?}");
-    summary
+    (summary, progress)
 }

@@ -187,8 +187,9 @@ fn a_full_filesystem_ends_with_more_room() {
         let image = Image::mkfs(400 << 20, &[]);
         let truth = fill(&image, kind, 1);
         let before_bytes = free_bytes(&image);
-        let summary = press::recompress(&image, "zstd:3");
+        let (summary, saved) = press::recompress_by_commit(&image, "zstd:3");
         assert!(summary.disk_after < summary.disk_before, "{kind:?}: {summary:?}");
+        assert!(saved.is_sorted() && saved.len() > 1, "{kind:?}: each commit frees: {saved:?}");
         let after_bytes = free_bytes(&image);
         assert!(after_bytes > before_bytes, "{kind:?}: {before_bytes} → {after_bytes}");
         assert_eq!(truth.complaints(&image), NONE, "{kind:?}");
