@@ -4,6 +4,7 @@
 //! A [`Txn`] is built on the committed state and touches nothing of it: new blocks and data go to space that the last
 //! commit shows as free. Only [`Prepared::commit`] makes the changes visible, all at once. Dropping it is the abort.
 
+mod chunk;
 mod commit;
 mod csums;
 mod edit;
@@ -14,6 +15,7 @@ mod repack;
 mod settle;
 mod space;
 
+pub use chunk::add_chunk;
 pub use commit::{Committed, Prepared};
 pub use levels::LeafItems;
 pub use settle::Txn;

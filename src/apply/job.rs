@@ -12,7 +12,7 @@ use crate::apply::progress::{Observer, Outcome, Progress};
 use crate::error::{Error, Result};
 use crate::fs::Filesystem;
 use crate::plan::{InlineItem, Request, Run, Selection, SkipReason, Skipped, Step, Walk};
-use crate::txn::Space;
+use crate::txn::{Space, SpaceKind, add_chunk};
 
 /// Contents to encode at a time, in bytes. With what waits to be written, it bounds the memory that a run needs.
 const WINDOW_BYTES: u64 = 64 << 20;
@@ -243,22 +243,41 @@ impl Job<'_> {
             self.skip_run(&run, SkipReason::NoGain);
             return Ok(());
         }
-        let Err(back) = self.batch.add(&mut self.space, self.sector, run, parts) else {
+        let Err(mut back) = self.batch.add(&mut self.space, self.sector, run, parts) else {
             return Ok(());
         };
-        let (mut run, parts) = *back;
-        if self.batch.is_empty() {
-            self.skip_run(&run, SkipReason::NoSpace);
-            return Ok(());
+        // The commit gives space back; when that does not do, devices may have space that no chunk takes yet.
+        if !self.batch.is_empty() {
+            self.commit()?;
+            let (mut run, parts) = *back;
+            if !run.locate_again(self.fs.forest())? {
+                self.skip_run(&run, SkipReason::Inconsistent);
+                return Ok(());
+            }
+            let Err(again) = self.batch.add(&mut self.space, self.sector, run, parts) else {
+                return Ok(());
+            };
+            back = again;
         }
-        // The commit gives space back.
-        self.commit()?;
-        if !run.locate_again(self.fs.forest())? {
-            self.skip_run(&run, SkipReason::Inconsistent);
-        } else if let Err(back) = self.batch.add(&mut self.space, self.sector, run, parts) {
-            self.skip_run(&back.0, SkipReason::NoSpace);
+        if self.grow(SpaceKind::Data)? {
+            let (run, parts) = *back;
+            let Err(again) = self.batch.add(&mut self.space, self.sector, run, parts) else {
+                return Ok(());
+            };
+            back = again;
         }
+        self.skip_run(&back.0, SkipReason::NoSpace);
         Ok(())
+    }
+
+    /// Adds a chunk; tells whether there was room for one. The batch must be empty.
+    fn grow(&mut self, kind: SpaceKind) -> Result<bool> {
+        let added = add_chunk(self.fs.forest_mut(), &mut self.space, kind)?;
+        let Some(committed) = added else { return Ok(false) };
+        self.progress.written += committed.metadata_bytes;
+        self.progress.commits += 1;
+        self.progress.generation = committed.generation;
+        Ok(true)
     }
 
     /// Commits the batch, if there is anything in it.
@@ -270,6 +289,10 @@ impl Job<'_> {
         write_data(self.fs.forest(), batch.take_unwritten())?;
         let committed = match batch.commit(self.fs.forest_mut(), &mut self.space) {
             Ok(committed) => committed,
+            Err(Error::NoSpace(_)) if self.grow(SpaceKind::Metadata)? => {
+                self.again.extend(batch.into_runs());
+                return Ok(());
+            }
             Err(Error::NoSpace(_)) => {
                 self.halve(batch);
                 return Ok(());

@@ -60,8 +60,10 @@ fn shown(fs: &Filesystem, root: u64, entry: &DirEntryOwned) -> Result<String> {
 
 /// Writes a file's contents.
 pub(crate) fn cat(source: &Source, path: &[u8]) -> Result<()> {
-    let fs = &source.open(Access::Read)?.fs;
+    let opened = source.open(Access::Read)?;
     let mut out = BufWriter::new(stdout().lock());
-    fs.write_contents_of(path, &mut out)?;
+    let written = opened.fs.write_contents_of(path, &mut out);
+    opened.warn_of_faults();
+    written?;
     Ok(out.flush()?)
 }

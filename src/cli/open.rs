@@ -16,6 +16,9 @@ use clap::error::ErrorKind;
 use super::demo::Demo;
 use super::wrong_usage;
 
+/// Bad copies that are named; those after them are only counted.
+const FAULTS_SHOWN: usize = 20;
+
 /// Where on a device its part of the filesystem is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -105,6 +108,23 @@ fn others(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         Err(error @ Error::Refused(_)) => Err(error.into()),
         // What is wrong with a superblock is said better when it is opened.
         found => Ok(found.unwrap_or_default()),
+    }
+}
+
+impl Opened {
+    /// Says which bad copies were read around.
+    pub(crate) fn warn_of_faults(&self) {
+        let volume = self.fs.forest().volume();
+        let faults = volume.faults();
+        for fault in faults.iter().take(FAULTS_SHOWN) {
+            eprintln!(
+                "warning: {} at byte {}: bad copy of block {}, another one was used: {}",
+                fault.device, fault.physical.byte, fault.logical, fault.kind
+            );
+        }
+        if faults.len() > FAULTS_SHOWN {
+            eprintln!("warning: {} more bad copies", faults.len() - FAULTS_SHOWN);
+        }
     }
 }
 

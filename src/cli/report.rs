@@ -17,7 +17,13 @@ use super::open::Source;
 
 /// Prints what was asked for.
 pub(crate) fn run(source: &Source, args: &ReportArgs) -> Result<()> {
-    let fs = &source.open(Access::Read)?.fs;
+    let opened = source.open(Access::Read)?;
+    let printed = print(&opened.fs, args);
+    opened.warn_of_faults();
+    printed
+}
+
+fn print(fs: &Filesystem, args: &ReportArgs) -> Result<()> {
     let places = places(fs, args)?;
     let rows = match (args.per_file, args.depth) {
         (true, _) => walk::Rows::Files,

@@ -67,7 +67,9 @@ fn run(source: &Source, request: Request, args: &RunArgs, is_batch: bool) -> Res
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    Ok(match batch::run(&mut opened.fs, &options, &stop)? {
+    let verdict = batch::run(&mut opened.fs, &options, &stop);
+    opened.warn_of_faults();
+    Ok(match verdict? {
         Verdict::Done | Verdict::Declined => 0,
         Verdict::Stopped => STOPPED,
         Verdict::Damaged => 4,

@@ -248,14 +248,22 @@ impl Forest {
         self.load(Logical(ptr.bytenr), &expect)
     }
 
-    /// Makes a commit that is on the devices the state of this forest: blocks in `gone` are no longer valid.
+    /// Makes a commit that is on the devices the state of this forest: blocks in `gone` are no longer valid. Chunks are read
+    /// anew when devices change.
     pub(crate) fn advance(
         &mut self,
         superblock: &Superblock,
+        dev_items: &[DevItem],
         gone: impl Iterator<Item = u64>,
     ) -> Result<()> {
         gone.for_each(|at| self.cache.remove(at));
+        for item in dev_items {
+            self.volume.set_dev_item(item);
+        }
         self.volume.write_superblock(superblock)?;
+        if !dev_items.is_empty() {
+            self.load_chunks()?;
+        }
         self.load_roots()
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::error::Result;
-use crate::format::{BackupRoot, Header, Logical, NodeWriter, SuperFlags, Superblock, tree_id};
+use crate::format::{
+    BackupRoot, DevItem, Header, Logical, NodeWriter, SuperFlags, Superblock, tree_id,
+};
 use crate::tree::{Forest, TreeRoot};
 use crate::txn::edit::Dirty;
 use crate::txn::settle::{Trees, Txn};
@@ -14,6 +16,8 @@ use crate::txn::space::Space;
 pub struct Prepared {
     blocks: BTreeMap<u64, Vec<u8>>,
     superblock: Superblock,
+    /// Device items that change.
+    dev_items: Vec<DevItem>,
     gone: Vec<u64>,
     replaced: Vec<(u64, Vec<u64>)>,
 }
@@ -58,7 +62,9 @@ impl Prepared {
             block[..32].copy_from_slice(&csum);
         }
         let superblock = new_superblock(&txn, trees);
-        Self { blocks, superblock, gone: txn.gone, replaced: txn.replaced }
+        let dev_items = txn.new_chunk.as_ref().map(|chunk| chunk.dev_items(txn.forest));
+        let dev_items = dev_items.unwrap_or_default();
+        Self { blocks, superblock, dev_items, gone: txn.gone, replaced: txn.replaced }
     }
 
     /// Makes every change of the transaction visible at once, or none of them.
@@ -75,7 +81,7 @@ impl Prepared {
         }
         volume.flush()?; // data and new trees, before anything points to them
         let stale = self.gone.iter().chain(self.blocks.keys()).copied();
-        forest.advance(&self.superblock, stale)?;
+        forest.advance(&self.superblock, &self.dev_items, stale)?;
         space.settle(); // only now may what was given back be used again
         let generation = self.superblock.generation.get();
         Ok(Committed { generation, metadata_bytes, replaced: self.replaced })
@@ -89,6 +95,12 @@ fn new_superblock(txn: &Txn<'_>, trees: &Trees) -> Superblock {
     sb.generation = txn.generation.into();
     sb.root = root.bytenr.into();
     sb.root_level = root.level;
+    if let Some(edit) = trees.edits.get(&tree_id::CHUNK).filter(|edit| edit.is_changed()) {
+        let root = edit.root();
+        sb.chunk_root = root.bytenr.into();
+        sb.chunk_root_level = root.level;
+        sb.chunk_root_generation = txn.generation.into();
+    }
     sb.bytes_used = txn.space.used_total().into();
     sb.incompat_flags = (old.incompat() | txn.features).bits().into();
     sb.flags = (old.super_flags() | SuperFlags::WRITTEN).bits().into();

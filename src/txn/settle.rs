@@ -12,6 +12,7 @@ use crate::format::{
     QgroupInfo, QgroupStatus, RangeSet, Ref, RootItem, tree_id,
 };
 use crate::tree::{Forest, RootEntry};
+use crate::txn::chunk::NewChunk;
 use crate::txn::commit::Prepared;
 use crate::txn::csums::{CsumSizes, csum_edits};
 use crate::txn::edit::{Blocks, Edit, Sizes, TreeEdit};
@@ -41,6 +42,8 @@ pub struct Txn<'a> {
     csums_added: BTreeMap<u64, Vec<u8>>,
     /// Features that new extents need.
     pub(super) features: Incompat,
+    /// A chunk that the commit adds.
+    pub(super) new_chunk: Option<NewChunk>,
     /// Addresses of blocks that are no longer valid after the commit.
     pub(super) gone: Vec<u64>,
 }
@@ -85,6 +88,7 @@ impl<'a> Txn<'a> {
             new_roots: BTreeMap::new(),
             csums_added: BTreeMap::new(),
             features: Incompat::empty(),
+            new_chunk: None,
             gone: Vec::new(),
         }
     }
@@ -121,6 +125,7 @@ impl<'a> Txn<'a> {
     /// blocks. Nothing of the committed state is touched.
     pub fn prepare(mut self) -> Result<Prepared> {
         let mut trees = Trees::new(self.forest, self.sizes())?;
+        self.write_chunk(&mut trees)?;
         self.write_quota(&mut trees)?;
         let freed_data = self.settle_extents(&mut trees)?;
         self.write_csums(&mut trees, &freed_data)?;
@@ -135,6 +140,21 @@ impl<'a> Txn<'a> {
         }
         let header = self.new_header();
         Ok(Prepared::new(self, &trees, header))
+    }
+
+    /// Has the commit add a chunk, whose space can be used after it.
+    pub(super) fn add_chunk(&mut self, chunk: NewChunk) {
+        let range = chunk.logical..chunk.logical + chunk.length;
+        self.space.add_group(range, chunk.flags);
+        self.new_chunk = Some(chunk);
+    }
+
+    fn write_chunk(&mut self, trees: &mut Trees) -> Result<()> {
+        let Some(chunk) = self.new_chunk.clone() else { return Ok(()) };
+        let edits = chunk.chunk_edits(self.forest);
+        trees.edit(self.forest, tree_id::CHUNK)?.apply(&mut TreeBlocks(self), edits)?;
+        let edits = chunk.device_edits(self.forest);
+        trees.edit(self.forest, tree_id::DEV)?.apply(&mut TreeBlocks(self), edits)
     }
 
     /// Writes all collected changes of references; gives the data that is no longer referred to.

@@ -220,6 +220,26 @@ impl Space {
         self.taken.push(range);
     }
 
+    /// Type and profile of the last block group of a kind.
+    pub(super) fn flags_of(&self, kind: SpaceKind) -> Option<BlockGroupFlags> {
+        self.of_kind(kind).last().map(|group| group.flags)
+    }
+
+    /// Adds a block group of which nothing may be used before the commit.
+    pub(super) fn add_group(&mut self, range: Range<u64>, flags: BlockGroupFlags) {
+        self.changed.insert(range.start);
+        let pinned = [range.clone()].into_iter().collect();
+        let (allocatable, masked) = (RangeSet::default(), Vec::new());
+        let group = Group { range, flags, used: 0, allocatable, masked, pinned };
+        self.groups.insert(group.range.start, group);
+    }
+
+    /// Takes back that a block group was added.
+    pub(super) fn forget(&mut self, start: u64) {
+        self.groups.remove(&start);
+        self.changed.remove(&start);
+    }
+
     /// Gives a range back that stays untouched until the next commit.
     pub(super) fn give_back(&mut self, range: Range<u64>) -> Result<()> {
         let known = self.groups.range(..=range.start).next_back();

@@ -110,7 +110,7 @@ impl Volume {
         for place in (0..width).filter(|place| in_doubt && is_kept(*place)) {
             let at = chunk.address_in_row(row, place, within);
             if let (Some(buffer), Some(failed)) = (data.get_mut(place), failed.get(place)) {
-                self.mend(chunk, at, look_up, *failed, buffer)?;
+                self.mend(chunk, at, (*failed, buffer), look_up)?;
             }
         }
         for (place, buffer) in data.iter_mut().enumerate().filter(|(place, _)| !is_kept(*place)) {
@@ -140,14 +140,13 @@ impl Volume {
         })
     }
 
-    /// Replaces those parts of `data`, which is at `at`, that are damaged and that parity can rebuild.
+    /// Replaces those parts of `data`, which is at `at` and `failed` to be read or not, that are damaged and that parity can rebuild.
     fn mend(
         &self,
         chunk: &Chunk,
         at: Logical,
+        (failed, data): (bool, &mut [u8]),
         look_up: LookUp<'_>,
-        failed: bool,
-        data: &mut [u8],
     ) -> Result<()> {
         let unit = if chunk.flags.contains(BlockGroupFlags::DATA) {
             self.sector_size()

@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -21,40 +22,71 @@ const DIGEST_BLOCK_BYTES: u64 = 64 << 10;
 /// Marks of lines in the kernel's log that are no complaint.
 const HARMLESS: [&str; 2] = ["BTRFS info", "space cache v1 is being deprecated"];
 
-/// A sparse image file that goes when it is dropped.
+/// A filesystem in a sparse image file, or in one for each of its devices, that goes when it is dropped.
 pub(crate) struct Image {
     _dir: TempDir,
-    path: PathBuf,
+    /// Never empty.
+    paths: Vec<PathBuf>,
 }
 
 impl Image {
     /// A new filesystem of `size_bytes` with these `mkfs.btrfs` options.
     pub(crate) fn mkfs(size_bytes: u64, options: &[&str]) -> Self {
-        let image = Self::empty();
-        File::create(&image.path).and_then(|file| file.set_len(size_bytes)).expect("image file");
-        let path = image.path.to_str().expect("temporary paths are UTF-8");
-        tool::run("mkfs.btrfs", &[&["-q"], options, &[path]].concat());
+        Self::mkfs_on(&[size_bytes], options)
+    }
+
+    /// A new filesystem on a device of each of these sizes.
+    pub(crate) fn mkfs_on(sizes_bytes: &[u64], options: &[&str]) -> Self {
+        let image = Self::empty(sizes_bytes.len());
+        for (path, size_bytes) in image.paths.iter().zip(sizes_bytes) {
+            File::create(path).and_then(|file| file.set_len(*size_bytes)).expect("image file");
+        }
+        let paths =
+            image.paths.iter().map(|path| path.to_str().expect("temporary paths are UTF-8"));
+        let paths: Vec<_> = paths.collect();
+        tool::run("mkfs.btrfs", &[&["-q"], options, &paths].concat());
         image
     }
 
-    /// A second file with the same bytes and the same holes.
+    /// Second files with the same bytes and the same holes.
     pub(crate) fn copy(&self) -> Self {
-        let copy = Self::empty();
-        tool::run(
-            "cp",
-            &["--sparse=always".as_ref(), self.path.as_os_str(), copy.path.as_os_str()],
-        );
+        let copy = Self::empty(self.paths.len());
+        for (from, to) in self.paths.iter().zip(&copy.paths) {
+            tool::run("cp", &["--sparse=always".as_ref(), from.as_os_str(), to.as_os_str()]);
+        }
         copy
     }
 
-    fn empty() -> Self {
+    fn empty(count: usize) -> Self {
         let dir = tempfile::Builder::new().prefix("btrpress-oracle-").tempdir().expect("tempdir");
-        let path = dir.path().join("image");
-        Self { _dir: dir, path }
+        let paths = (0..count).map(|number| match number {
+            0 => dir.path().join("image"),
+            _ => dir.path().join(format!("image.{number}")),
+        });
+        let paths = paths.collect();
+        Self { _dir: dir, paths }
     }
 
+    /// The image of the first device.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        &self.paths[0]
+    }
+
+    /// The images of all devices.
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    /// Lets programs look at it that find a filesystem's devices only among block devices; gives what to name to
+    /// them.
+    pub(crate) fn attach(&self) -> Attached {
+        if self.paths.len() == 1 {
+            return Attached { path: self.paths[0].clone(), _still: None, _devices: Vec::new() };
+        }
+        let devices = self.paths.iter().map(|path| Loop::attach(path));
+        let devices: Vec<_> = devices.collect::<Result<_, _>>().expect("loop devices");
+        let still = Some(LOOPS.read().unwrap_or_else(PoisonError::into_inner));
+        Attached { path: devices[0].device.clone().into(), _still: still, _devices: devices }
     }
 
     /// Mounts it, with `noatime` always, so that looking changes nothing.
@@ -67,13 +99,18 @@ impl Image {
 
     /// Mounts it, or says what the kernel has against that.
     pub(crate) fn try_mount(&self, options: &str) -> Result<Mount, String> {
-        Mount::try_new(&self.path, options)
+        Mount::try_new(&self.paths, options)
     }
 
     /// A number that tells two images apart exactly when a byte differs.
     pub(crate) fn digest(&self) -> u64 {
-        let file = File::open(&self.path).expect("image file");
         let mut hasher = XxHash64::with_seed(0);
+        self.paths.iter().for_each(|path| Self::add_digest(path, &mut hasher));
+        hasher.finish()
+    }
+
+    fn add_digest(path: &Path, hasher: &mut XxHash64) {
+        let file = File::open(path).expect("image file");
         let mut block = vec![0; DIGEST_BLOCK_BYTES as usize];
         let mut next_bytes = 0;
         // A hole and written zeros are the same bytes: holes are jumped over, zeros left out.
@@ -86,7 +123,6 @@ impl Image {
             }
             next_bytes = at_bytes + DIGEST_BLOCK_BYTES;
         }
-        hasher.finish()
     }
 
     /// Flips one bit of the first place where `needle` stands in the image.
@@ -94,15 +130,32 @@ impl Image {
     /// # Panics
     /// When it stands nowhere.
     pub(crate) fn flip_bit_in(&self, needle: &[u8]) {
-        let bytes = fs::read(&self.path).expect("image file");
+        let bytes = fs::read(self.path()).expect("image file");
         let at_bytes = bytes
             .windows(needle.len())
             .position(|window| window == needle)
             .expect("the needle is in the image");
-        let file = File::options().write(true).open(&self.path).expect("image file");
+        let file = File::options().write(true).open(self.path()).expect("image file");
         file.write_all_at(&[bytes[at_bytes] ^ 1], at_bytes as u64).expect("image file");
     }
 }
+
+/// An image whose devices programs can find for as long as this lives.
+pub(crate) struct Attached {
+    path: PathBuf,
+    // Given up before the devices go.
+    _still: Option<RwLockReadGuard<'static, ()>>,
+    _devices: Vec<Loop>,
+}
+
+impl Attached {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Held while loop devices come and go: programs that look through all block devices fail when one of them does.
+static LOOPS: RwLock<()> = RwLock::new(());
 
 /// A loop device over an image file.
 struct Loop {
@@ -112,6 +165,7 @@ struct Loop {
 impl Loop {
     fn attach(file: &Path) -> Result<Self, String> {
         let args = ["--find".as_ref(), "--show".as_ref(), file.as_os_str()];
+        let _changing = LOOPS.write().unwrap_or_else(PoisonError::into_inner);
         // Two processes may be handed the same free device; the loser asks again.
         let device = patiently(|| {
             let output = tool::output("losetup", &args);
@@ -126,6 +180,7 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
+        let _changing = LOOPS.write().unwrap_or_else(PoisonError::into_inner);
         // The kernel remembers filesystems by uuid; a copy of this image must not meet its ghost.
         tool::output("btrfs", &["device", "scan", "--forget", &self.device]);
         let detached = patiently(|| {
@@ -141,22 +196,25 @@ impl Drop for Loop {
 
 /// A kernel mount of an image.
 pub(crate) struct Mount {
-    // Dropped in this order: the loop device goes after `drop` has unmounted it.
-    device: Loop,
+    // Dropped in this order: the loop devices go after `drop` has unmounted them.
+    devices: Vec<Loop>,
     at: TempDir,
     log_marker: String,
     mounted: bool,
 }
 
 impl Mount {
-    fn try_new(file: &Path, options: &str) -> Result<Self, String> {
+    fn try_new(files: &[PathBuf], options: &str) -> Result<Self, String> {
         let at = tempfile::Builder::new().prefix("btrpress-mount-").tempdir().expect("tempdir");
-        let device = Loop::attach(file)?;
+        let devices = files.iter().map(|file| Loop::attach(file)).collect::<Result<Vec<_>, _>>()?;
         let log_marker = mark_kernel_log();
-        let mut mount = Self { device, at, log_marker, mounted: false };
-        let options = format!("noatime,{options}");
+        let mut mount = Self { devices, at, log_marker, mounted: false };
+        let mut options = format!("noatime,subvolid=5,{options}");
+        for device in &mount.devices[1..] {
+            options += &format!(",device={}", device.device);
+        }
         let at = mount.at.path().to_str().expect("temporary paths are UTF-8");
-        let args = ["-t", "btrfs", "-o", &options, &mount.device.device, at];
+        let args = ["-t", "btrfs", "-o", &options, &mount.devices[0].device, at];
         let output = tool::output("mount", &args);
         if !output.status.success() {
             let log = mount.kernel_complaints().join("\n");
@@ -185,11 +243,13 @@ impl Mount {
     pub(crate) fn kernel_complaints(&self) -> Vec<String> {
         let log = tool::run("dmesg", &[] as &[&str]);
         let since = log.rfind(&self.log_marker).map_or("", |at| &log[at..]);
-        let device = format!("(device {}", &self.device.device["/dev/".len()..]);
+        let names = self.devices.iter().map(|device| &device.device["/dev/".len()..]);
+        let devices: Vec<_> = names.map(|name| format!("(device {name}")).collect();
         since
             .lines()
             .filter(|line| {
-                line.contains(&device) && !HARMLESS.iter().any(|mark| line.contains(mark))
+                devices.iter().any(|device| line.contains(device))
+                    && !HARMLESS.iter().any(|mark| line.contains(mark))
             })
             .map(|line| format!("kernel log: {line}"))
             .collect()

@@ -12,7 +12,7 @@ use crate::tool;
 const LOWMEM_BYTES: u64 = 1 << 30;
 
 /// What `btrfs check` says about a filesystem that it has nothing against.
-const CONTENT_WITH: [&str; 13] = [
+const CONTENT_WITH: [&str; 14] = [
     "Opening filesystem to check...",
     "Checking filesystem on ",
     "UUID: ",
@@ -25,6 +25,8 @@ const CONTENT_WITH: [&str; 13] = [
     "btree space waste bytes: ",
     "file data blocks allocated: ",
     " referenced ",
+    // Quotas are counted anew by the kernel at the next mount.
+    "Qgroup rescan is running, qgroups will not be printed",
     // Free space caches of the first kind are rebuilt at the next mount, as after any tool's write.
     "cache and super generation don't match, space cache will be invalidated",
 ];
@@ -40,7 +42,7 @@ impl Truth {
         let mount = image.mount("ro");
         let manifest = Manifest::read(mount.root());
         assert_eq!(mount.unmount(), [""; 0]);
-        let truth = Self { manifest, layout: Layout::read(image.path()) };
+        let truth = Self { manifest, layout: Layout::read(image.attach().path()) };
         eprintln!("before: {}", truth.layout.summary());
         truth
     }
@@ -50,7 +52,7 @@ impl Truth {
     pub(crate) fn complaints(&self, image: &Image) -> Vec<String> {
         let mut complaints = check(image);
         complaints.extend(self.complaints_about_contents(image));
-        let layout = Layout::read(image.path());
+        let layout = Layout::read(image.attach().path());
         eprintln!("now: {}", layout.summary());
         complaints.extend(self.layout.lost_sharing(&layout));
         complaints.extend(scrub(image));
@@ -106,18 +108,19 @@ fn usage(path: &Path) -> (u64, u64) {
 /// What `btrfs check` has against an unmounted image, in both of its modes, and against the copies
 /// of its superblock, which `btrfs check` does not look at.
 pub(crate) fn check(image: &Image) -> Vec<String> {
-    let mut complaints = check_in_mode(image, "original");
-    complaints.extend(check_superblocks(image));
+    let attached = image.attach();
+    let mut complaints = check_in_mode(attached.path(), "original");
+    image.paths().iter().for_each(|path| complaints.extend(check_superblocks(path)));
     if image.path().metadata().expect("image file").len() <= LOWMEM_BYTES {
-        complaints.extend(check_in_mode(image, "lowmem"));
+        complaints.extend(check_in_mode(attached.path(), "lowmem"));
     }
     complaints
 }
 
 /// Every copy must carry a right checksum and the same generation.
-fn check_superblocks(image: &Image) -> Vec<String> {
+fn check_superblocks(image: &Path) -> Vec<String> {
     let args = ["inspect-internal".as_ref(), "dump-super".as_ref(), "--all".as_ref()];
-    let dump = tool::run("btrfs", &[&args[..], &[image.path().as_os_str()]].concat());
+    let dump = tool::run("btrfs", &[&args[..], &[image.as_os_str()]].concat());
     let lines_with = |start| dump.lines().filter(move |line: &&str| line.starts_with(start));
     let mut complaints = Vec::new();
     let wrong = lines_with("csum\t").filter(|line| !line.contains("[match]"));
@@ -129,9 +132,9 @@ fn check_superblocks(image: &Image) -> Vec<String> {
     complaints
 }
 
-fn check_in_mode(image: &Image, mode: &str) -> Vec<String> {
+fn check_in_mode(image: &Path, mode: &str) -> Vec<String> {
     let mode = format!("--mode={mode}");
-    let args = ["check".as_ref(), "--readonly".as_ref(), mode.as_ref(), image.path().as_os_str()];
+    let args = ["check".as_ref(), "--readonly".as_ref(), mode.as_ref(), image.as_os_str()];
     let output = tool::output("btrfs", &args);
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);

@@ -384,7 +384,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).expect("write");
 }
 
-fn write_at(path: &Path, at_bytes: u64, kind: Kind, seed: u64, len_bytes: u64) {
+pub(crate) fn write_at(path: &Path, at_bytes: u64, kind: Kind, seed: u64, len_bytes: u64) {
     open(path).write_all_at(&content(kind, seed, len_bytes), at_bytes).expect("write");
 }
 
