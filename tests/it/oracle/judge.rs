@@ -12,7 +12,7 @@ use crate::tool;
 const LOWMEM_BYTES: u64 = 1 << 30;
 
 /// What `btrfs check` says about a filesystem that it has nothing against.
-const CONTENT_WITH: [&str; 14] = [
+const CONTENT_WITH: [&str; 15] = [
     "Opening filesystem to check...",
     "Checking filesystem on ",
     "UUID: ",
@@ -25,6 +25,8 @@ const CONTENT_WITH: [&str; 14] = [
     "btree space waste bytes: ",
     "file data blocks allocated: ",
     " referenced ",
+    // It looks through all block devices, and others' come and go.
+    "ERROR: cannot scan /dev/loop",
     // Quotas are counted anew by the kernel at the next mount.
     "Qgroup rescan is running, qgroups will not be printed",
     // Free space caches of the first kind are rebuilt at the next mount, as after any tool's write.
