@@ -198,7 +198,10 @@ fn draw_options(plan: &Plan, area: Rect, paint: &mut Paint<'_>) {
     }
     if let Some(known) = plan.choice().prediction {
         let at = line(area, 4);
-        let text = format!("from {} of the data", plural(known.samples.into(), "sample"));
+        let text = match known.samples {
+            0 => "nothing to sample: data inside of the trees is taken as it is".to_owned(),
+            samples => format!("from {} of the data", plural(samples.into(), "sample")),
+        };
         paint.text(at.x, at.y, at.width, (&text, look.quiet()));
     }
 }

@@ -154,10 +154,9 @@ fn write(
 fn count_again(shared: &Arc<Shared>, selection: &Selection) {
     let again = Arc::clone(shared);
     std::thread::spawn(move || again.open_and_count());
-    if let Ok(fs) = shared.options.open_fs(Access::Read) {
-        if let Ok(census) = Census::of(fs.forest(), selection, &mut || true) {
-            shared.send(Message::Recounted(Box::new(census.amounts())));
-        }
+    let Ok(fs) = shared.options.open_fs(Access::Read) else { return };
+    if let Ok(census) = Census::of(fs.forest(), selection, &mut || true) {
+        shared.send(Message::Recounted(Box::new(census.amounts())));
     }
 }
 
