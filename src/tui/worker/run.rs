@@ -9,6 +9,7 @@ use super::census::Census;
 use super::lookup::select;
 use super::{Opened, Shared, chain};
 use crate::apply::{self, Observer};
+use crate::check;
 use crate::device::Access;
 use crate::error::{Error, Refusal, Result};
 use crate::fs::Filesystem;
@@ -16,6 +17,7 @@ use crate::plan::{Action, Request, Selection, SkipReason, Skipped, compile_globs
 use crate::tui::message::Message;
 use crate::tui::model::{self, End, Job, Progress, Skip};
 use crate::tui::text;
+use crate::usage::unwatched;
 
 /// Between two messages about progress.
 const TELL_EVERY: Duration = Duration::from_millis(100);
@@ -115,6 +117,7 @@ fn open_for_writing(shared: &Shared, opened: &Opened) -> anyhow::Result<Filesyst
         let device = shared.options.names.join(" ");
         return Err(Error::from(Refusal::Changed { device }).into());
     }
+    check::require(&fs, &mut unwatched)?;
     Ok(fs)
 }
 
