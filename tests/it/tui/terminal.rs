@@ -85,7 +85,8 @@ impl Terminal {
 
     /// Presses keys.
     pub(crate) fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).and_then(|()| self.keys.flush()).expect("it listens");
+        // Where the program has ended meanwhile, its end is what a test goes on with.
+        let _ = self.keys.write_all(keys.as_bytes()).and_then(|()| self.keys.flush());
     }
 
     /// Waits until something is seen; what is seen then.
