@@ -7,7 +7,7 @@ use std::thread;
 
 use btrpress::tui::keymap;
 use btrpress::tui::message::Message;
-use btrpress::tui::model::{Amounts, Entry, Filesystem, Kind, Model, Place, Subvolume};
+use btrpress::tui::model::{Amounts, Entry, Kind, Model, Place, Subvolume};
 use btrpress::tui::theme::{Look, Palette, Signs};
 use divan::Bencher;
 use ratatui::buffer::Buffer;
@@ -48,7 +48,7 @@ fn model() -> Model {
     let look = Look { palette: Palette::Rich, signs: Signs::Unicode };
     let mut model = Model::new(look, vec!["bench.img".to_owned()], (SCREEN.width, SCREEN.height));
     let top = Subvolume { id: 5, ..Subvolume::default() };
-    model.update(Message::Opened(Box::new(Filesystem::default()), vec![top]));
+    model.update(Message::Opened(Box::default(), vec![top]));
     model.update(Message::Scanning(1000, 60_000));
     press(&mut model, KeyCode::Enter);
     model.update(Message::Listed(Place::root_of(5), Ok(rows())));

@@ -211,7 +211,8 @@ impl Mount {
         let mut mount = Self { devices, at, log_marker, mounted: false };
         let mut options = format!("noatime,subvolid=5,{options}");
         for device in &mount.devices[1..] {
-            options += &format!(",device={}", device.device);
+            options.push_str(",device=");
+            options.push_str(&device.device);
         }
         let at = mount.at.path().to_str().expect("temporary paths are UTF-8");
         let args = ["-t", "btrfs", "-o", &options, &mount.devices[0].device, at];

@@ -246,20 +246,22 @@ fn every_kind_of_filesystem_is_rewritten() {
     assert_eq!(found, NONE, "{}", found.join("\n"));
 }
 
+/// Sizes of devices in MiB, and options of mkfs.btrfs.
+const CASES: [(&[u64], &[&str]); 7] = [
+    (&[200], &["-m", "dup"]),
+    (&[300], &["-d", "dup", "-m", "dup"]),
+    (&[200, 200], &["-d", "raid1", "-m", "raid1"]),
+    (&[200, 200], &["-d", "raid0", "-m", "raid1"]),
+    (&[200, 200, 200, 200], &["-d", "raid10", "-m", "raid1c3"]),
+    (&[200, 200, 200], &["-d", "raid5", "-m", "raid1"]),
+    (&[200, 200, 200], &["-d", "raid6", "-m", "raid1c3"]),
+];
+
 #[test]
 fn new_chunks_are_made_where_block_groups_are_full() {
     if !tool::kernel_can_judge("new chunks") {
         return;
     }
-    const CASES: [(&[u64], &[&str]); 7] = [
-        (&[200], &["-m", "dup"]),
-        (&[300], &["-d", "dup", "-m", "dup"]),
-        (&[200, 200], &["-d", "raid1", "-m", "raid1"]),
-        (&[200, 200], &["-d", "raid0", "-m", "raid1"]),
-        (&[200, 200, 200, 200], &["-d", "raid10", "-m", "raid1c3"]),
-        (&[200, 200, 200], &["-d", "raid5", "-m", "raid1"]),
-        (&[200, 200, 200], &["-d", "raid6", "-m", "raid1c3"]),
-    ];
     for (devices, mkfs) in CASES {
         let sizes: Vec<u64> = devices.iter().map(|megabytes| megabytes * MIB).collect();
         let image = Image::mkfs_on(&sizes, mkfs);

@@ -13,10 +13,10 @@ use crate::{read, tool};
 
 /// What follows `name` in the row that begins with it.
 fn row<'t>(text: &'t str, name: &str) -> &'t str {
-    let rows = text.lines().filter_map(|line| {
+    let mut rows = text.lines().filter_map(|line| {
         line.trim_start_matches([' ', '▸', '●']).strip_prefix(name).map(str::trim_start)
     });
-    rows.last().unwrap_or_default()
+    rows.next_back().unwrap_or_default()
 }
 
 /// Every file is as it was, by the engine, `btrfs check` and the kernel.
@@ -42,8 +42,9 @@ fn differences(name: &str, at: &Path) -> Vec<String> {
     for entry in manifest(name) {
         let Content::File(sum) = &entry.content else { continue };
         let bytes = fs::read(at.join(std::ffi::OsStr::from_bytes(&entry.path)));
-        let digest = bytes.map(|bytes| Sha256::digest(bytes));
-        let found = digest.map(|sum| sum.iter().map(|byte| format!("{byte:02x}")).collect());
+        let digest = bytes.map(Sha256::digest);
+        let found = digest
+            .map(|sum| sum.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat());
         if found.as_ref().ok() != Some(sum) {
             wrong.push(String::from_utf8_lossy(&entry.path).into_owned());
         }

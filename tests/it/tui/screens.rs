@@ -122,7 +122,7 @@ fn running() -> Model {
     model.update(Message::Started);
     for second in 1..40_u64 {
         model.update(Message::Progressed(Box::new(Progress {
-            done: second * (2000 + 300 * (second % 5)) << 10,
+            done: (second * (2000 + 300 * (second % 5))) << 10,
             written: second * MIB / 2,
             saved: (second * MIB / 3) as i64,
             replaced: second * MIB,
