@@ -54,6 +54,9 @@ pub fn run(
         progress: Progress::default(),
         observer,
     };
+    if selection.excluded > 0 {
+        job.progress.skipped.insert(SkipReason::Excluded, selection.excluded);
+    }
     let mut is_stopped = false;
     for pass in 1..=PASSES_MAX {
         let commits = job.progress.commits;

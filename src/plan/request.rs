@@ -49,6 +49,8 @@ pub enum SkipReason {
     NotFragmented,
     /// Free space does not suffice for its new copy.
     NoSpace,
+    /// A pattern to exclude matches; counts files and directories, not extents.
+    Excluded,
 }
 
 impl SkipReason {
@@ -64,6 +66,7 @@ impl SkipReason {
             Self::UnknownEncoding => "unknown_encoding",
             Self::NotFragmented => "not_fragmented",
             Self::NoSpace => "no_space",
+            Self::Excluded => "excluded",
         }
     }
 }
@@ -80,6 +83,7 @@ impl fmt::Display for SkipReason {
             Self::UnknownEncoding => "unknown encoding",
             Self::NotFragmented => "not fragmented",
             Self::NoSpace => "no space",
+            Self::Excluded => "excluded files and directories",
         })
     }
 }

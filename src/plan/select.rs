@@ -22,6 +22,8 @@ pub enum Inodes {
 pub struct Selection {
     /// By subvolume.
     pub subvolumes: BTreeMap<u64, Inodes>,
+    /// How many files and directories were left out because a pattern matches.
+    pub excluded: u64,
 }
 
 /// Compiles patterns for [`Selection::resolve`]. A pattern without a slash matches names, one with slashes whole paths.
@@ -90,6 +92,7 @@ impl Selection {
                     path => [path, b"/", &entry.name].concat(),
                 };
                 if excludes.is_match(as_path(&path)) {
+                    self.excluded += 1;
                     continue;
                 }
                 let location = match entry.target {

@@ -54,6 +54,20 @@ fn ls_and_cat_read_without_a_mount() {
 }
 
 #[test]
+fn what_a_pattern_excludes_is_left_alone_and_counted() {
+    let summary = |pattern| {
+        let run = ["--demo", "--batch", "recompress", "--to", "zstd", "--json", "--exclude"];
+        let said = stdout(&[&run[..], &[pattern]].concat());
+        serde_json::from_str::<serde_json::Value>(said.lines().last().unwrap()).unwrap()
+    };
+    let (all, some) = (summary("*"), summary("*.json"));
+    assert_eq!(all["extents_rewritten"], 0, "{all}");
+    assert!(all["skipped"]["excluded"].as_u64() > Some(0), "{all}");
+    assert!(some["extents_rewritten"].as_u64() > Some(0), "{some}");
+    assert!(some["skipped"]["excluded"].as_u64() > Some(0), "{some}");
+}
+
+#[test]
 fn what_goes_wrong_has_its_exit_status_and_message() {
     let (status, said) = fails(&["report", "--demo", "--path", "nowhere"]);
     assert_eq!(status, 1);
