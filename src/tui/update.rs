@@ -135,6 +135,10 @@ impl Model {
         if self.screen() == Screen::Browser && self.clear_filter() {
             return None;
         }
+        if self.screen() == Screen::Confirm && self.is_running() {
+            // It has been confirmed; going back means not to begin.
+            return self.act_on_plan(Action::Stop);
+        }
         let left = self.screens.pop();
         match left {
             Some(Screen::Browser) => self.trail.clear(),

@@ -116,6 +116,7 @@ impl Model {
             Message::Refused(why) => {
                 self.run = None;
                 self.refusal = Some(why);
+                self.is_done |= self.is_leaving;
             }
             Message::Started => {
                 // Back from the run is where the rows were chosen.

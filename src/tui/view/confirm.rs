@@ -67,7 +67,13 @@ pub(super) fn draw(model: &Model, body: Rect, paint: &mut Paint<'_>) {
         return;
     }
     if model.is_running() {
-        paint.text(below.x, below.y, below.width, ("opening for writing", look.accent()));
+        let is_stopping = model.run.as_ref().is_some_and(|run| run.is_stopping);
+        let words = if is_stopping {
+            "stopping before anything is written"
+        } else {
+            "opening for writing and checking the metadata; q stops"
+        };
+        paint.text(below.x, below.y, below.width, (words, look.accent()));
         return;
     }
     let spans = [

@@ -17,7 +17,6 @@ use crate::plan::{Action, Request, Selection, SkipReason, Skipped, compile_globs
 use crate::tui::message::Message;
 use crate::tui::model::{self, End, Job, Progress, Skip};
 use crate::tui::text;
-use crate::usage::unwatched;
 
 /// Between two messages about progress.
 const TELL_EVERY: Duration = Duration::from_millis(100);
@@ -92,7 +91,9 @@ pub(super) fn run(shared: &Arc<Shared>, request: &model::Request) {
     let fs = match open_for_writing(shared, &opened) {
         Ok(fs) => fs,
         Err(error) => {
-            shared.send(Message::Refused(chain(error)));
+            let is_stopped = matches!(error.downcast_ref(), Some(Error::Cancelled));
+            let stopped = || "stopped before anything was written".to_owned();
+            shared.send(Message::Refused(if is_stopped { stopped() } else { chain(error) }));
             return;
         }
     };
@@ -117,7 +118,11 @@ fn open_for_writing(shared: &Shared, opened: &Opened) -> anyhow::Result<Filesyst
         let device = shared.options.names.join(" ");
         return Err(Error::from(Refusal::Changed { device }).into());
     }
-    check::require(&fs, &mut unwatched)?;
+    let is_stopped = || shared.control.stop.load(Ordering::Relaxed);
+    check::require(&fs, &mut |_| if is_stopped() { Err(Error::Cancelled) } else { Ok(()) })?;
+    if is_stopped() {
+        return Err(Error::Cancelled.into());
+    }
     Ok(fs)
 }
 

@@ -174,6 +174,22 @@ fn what_cannot_be_written_is_not_run() {
 }
 
 #[test]
+fn what_was_confirmed_can_be_taken_back_until_it_begins() {
+    let mut model = plan();
+    press(&mut model, "<Enter>Y");
+    assert_eq!(press(&mut model, "qq"), [Effect::Stop]);
+    assert_eq!(model.screen(), Screen::Confirm);
+    model.update(Message::Refused("stopped before anything was written".to_owned()));
+    assert!(!model.is_running() && !model.is_done);
+    press(&mut model, "q");
+    assert_eq!(model.screen(), Screen::Plan);
+    press(&mut model, "<Enter>Y");
+    assert_eq!(model.update(Message::Terminate), Some(Effect::Stop));
+    model.update(Message::Refused("stopped before anything was written".to_owned()));
+    assert!(model.is_done);
+}
+
+#[test]
 fn levels_change_and_predictions_follow() {
     let mut model = plan();
     let effects = press(&mut model, "l");
