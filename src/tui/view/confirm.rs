@@ -66,6 +66,12 @@ pub(super) fn draw(model: &Model, body: Rect, paint: &mut Paint<'_>) {
         wrapped(refusal, below, paint);
         return;
     }
+    question(model, below, paint);
+}
+
+/// What a key would do, or what the last one does.
+fn question(model: &Model, area: Rect, paint: &mut Paint<'_>) {
+    let look = model.look;
     if model.is_running() {
         let is_stopping = model.run.as_ref().is_some_and(|run| run.is_stopping);
         let words = if is_stopping {
@@ -73,7 +79,7 @@ pub(super) fn draw(model: &Model, body: Rect, paint: &mut Paint<'_>) {
         } else {
             "opening for writing and checking the metadata; q stops"
         };
-        paint.text(below.x, below.y, below.width, (words, look.accent()));
+        paint.text(area.x, area.y, area.width, (words, look.accent()));
         return;
     }
     let spans = [
@@ -81,7 +87,7 @@ pub(super) fn draw(model: &Model, body: Rect, paint: &mut Paint<'_>) {
         ("Y", look.strong().patch(look.warning())),
         (" begins, q goes back.", Style::new()),
     ];
-    paint.spans(below.x, below.y, below.width, &spans);
+    paint.spans(area.x, area.y, area.width, &spans);
 }
 
 /// Text in as many lines as it takes; tells how many that were.
