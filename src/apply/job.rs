@@ -15,7 +15,7 @@ use crate::plan::{InlineItem, Request, Run, Selection, SkipReason, Skipped, Step
 use crate::txn::{Space, SpaceKind, add_chunk};
 
 /// Contents to encode at a time, in bytes. With what waits to be written, it bounds the memory that a run needs.
-const WINDOW_BYTES: u64 = 64 << 20;
+const WINDOW_BYTES: u64 = 16 << 20;
 /// Inline extents to encode at a time.
 const WINDOW_ITEMS: usize = 16 << 10;
 /// New data after which to commit, in bytes.
@@ -128,7 +128,7 @@ impl Job<'_> {
                 }
                 continue;
             }
-            let encoded = self.encode(&window)?;
+            let encoded = self.encode(&window, stop)?;
             self.decide(window, encoded)?;
             if self.is_batch_full() {
                 self.commit()?;
@@ -169,8 +169,9 @@ impl Job<'_> {
         Ok(window)
     }
 
-    /// Encodes a window on all cores, and meanwhile writes what the window before it left to be written.
-    fn encode(&mut self, window: &Window) -> Result<EncodedWindow> {
+    /// Encodes a window on all cores, and meanwhile writes what the window before it left to be written. What is not
+    /// encoded when `stop` is set comes back as [`Error::Cancelled`].
+    fn encode(&mut self, window: &Window, stop: &AtomicBool) -> Result<EncodedWindow> {
         let unwritten = self.batch.take_unwritten();
         let (forest, request, workers) = (self.fs.forest(), &self.request, &self.workers);
         let chunks: Vec<_> = window
@@ -182,7 +183,12 @@ impl Job<'_> {
             let writer = scope.spawn(move || write_data(forest, unwritten));
             let chunks: Vec<Result<Encoded>> = chunks
                 .into_par_iter()
-                .map(|(run, chunk)| workers.encode_chunk(forest, request, run, chunk))
+                .map(|(run, chunk)| {
+                    if stop.load(Ordering::Relaxed) {
+                        return Err(Error::Cancelled);
+                    }
+                    workers.encode_chunk(forest, request, run, chunk)
+                })
                 .collect();
             let inline = window
                 .inline
@@ -227,6 +233,9 @@ impl Job<'_> {
     }
 
     fn decide_run(&mut self, run: Run, encoded: Result<Vec<Encoded>>) -> Result<()> {
+        if matches!(encoded, Err(Error::Cancelled)) {
+            return Ok(());
+        }
         let bytes = run.data_bytes();
         self.progress.examined += bytes;
         self.progress.place = Some(run.place);
