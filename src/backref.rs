@@ -5,8 +5,10 @@
 
 mod block;
 mod data;
+mod payer;
 mod record;
 
 pub use block::{Parent, parents};
 pub use data::{LeafUse, child_refs, data_ref_of, data_uses};
+pub use payer::simple_quotas_since;
 pub use record::{Allocation, ExtentRecord, record_keys};

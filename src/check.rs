@@ -16,6 +16,7 @@ mod files;
 mod finding;
 mod free_space;
 mod inode;
+mod quota;
 mod roots;
 
 pub use finding::{Finding, Problem, Report};
@@ -23,6 +24,7 @@ pub use finding::{Finding, Problem, Report};
 use self::csums::Csums;
 use self::extents::Index;
 use self::finding::Findings;
+use self::quota::Charged;
 use crate::error::{Error, Refusal, Result};
 use crate::format::tree_id;
 use crate::fs::Filesystem;
@@ -41,6 +43,7 @@ struct Check<'a> {
     forest: &'a Forest,
     findings: Findings,
     index: Index,
+    charged: Charged,
     csums: Csums,
     options: Options,
 }
@@ -56,15 +59,17 @@ pub fn run(fs: &Filesystem, options: Options, watch: Watch<'_>) -> Result<Report
     let findings = Findings::default();
     devices::check(forest, &findings);
     roots::check(fs, &findings);
-    let index = Index::load(forest, &findings);
+    let charged = Charged::begin(forest);
+    let index = Index::load(forest, &charged, &findings);
     let csums = Csums::load(forest, &findings);
-    let mut check = Check { forest, findings, index, csums, options };
+    let mut check = Check { forest, findings, index, charged, csums, options };
     let walked = blocks::walk(&check, watch)?;
     watch(Progress { done: walked.count, total: walked.count })?;
     files::check(&check, &walked);
     if check.index.is_complete {
         if walked.is_complete {
             check.index.compare(&check.findings);
+            quota::check(&check);
         }
         check.index.check_space(forest, &check.findings);
         check.csums.check_extents(&check.index, &check.findings);

@@ -122,8 +122,6 @@ pub enum Refusal {
         "its free space tree is not marked valid; mount it once so that the kernel rebuilds it"
     )]
     FreeSpaceTree,
-    #[error("quotas are on; turn them off with `btrfs quota disable` first")]
-    Quota,
     #[error("it has tree blocks from before 2009 that only the kernel can convert")]
     OldBackrefs,
     #[error("another program has written to {device} meanwhile; let it finish, then start again")]

@@ -10,6 +10,7 @@ mod csums;
 mod edit;
 mod free_space;
 mod levels;
+mod quota;
 mod refs;
 mod repack;
 mod settle;

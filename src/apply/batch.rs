@@ -147,6 +147,7 @@ impl Batch {
                 data_bytes: length_data,
                 compression,
                 csums: std::mem::replace(&mut csums, rest_csums),
+                payer: run.payer(),
             });
             self.data_bytes += length;
             self.unwritten.push((*bytenr, std::mem::replace(&mut payload, rest)));
@@ -183,7 +184,7 @@ impl Batch {
     /// [`Error::NoSpace`] when the metadata does not fit: nothing has happened then, and all space taken is free again.
     pub(super) fn commit(&self, forest: &mut Forest, space: &mut Space) -> Result<Committed> {
         let before = space.available(SpaceKind::Metadata);
-        let mut txn = Txn::begin(forest, space);
+        let mut txn = Txn::begin(forest, space)?;
         let prepared = self.build(&mut txn).and_then(|()| txn.prepare());
         let enough = METADATA_RESERVE.min(before / 2);
         let prepared = match prepared {
@@ -203,7 +204,7 @@ impl Batch {
 
     fn build(&self, txn: &mut Txn<'_>) -> Result<()> {
         for new in &self.remap.news {
-            txn.add_data(new.bytenr, new.disk_bytes, new.csums.clone());
+            txn.add_data(new.bytenr, new.disk_bytes, new.csums.clone(), new.payer);
         }
         txn.require(self.features);
         let leaves = self

@@ -17,6 +17,8 @@ pub(super) struct NewExtent {
     pub(super) data_bytes: u64,
     pub(super) compression: Compression,
     pub(super) csums: Vec<u8>,
+    /// The subvolume that it is charged to under simple quotas.
+    pub(super) payer: Option<u64>,
 }
 
 /// A part of an old extent, and where it is now.

@@ -151,6 +151,7 @@ fn visit(check: &Check<'_>, level: u8, pointer: &Pointer) -> Option<Visited> {
     }
     let (is_full, is_shared) = check_record(check, &node, pointer);
     count_refs(check, &node, is_full);
+    check.charged.add_block(&node);
     let children = node
         .ptrs()
         .map(|ptr| Pointer {

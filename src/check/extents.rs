@@ -9,6 +9,7 @@ use rayon::prelude::*;
 
 use crate::backref::{Allocation, ExtentRecord};
 use crate::check::finding::{Findings, Problem};
+use crate::check::quota::Charged;
 use crate::error::{Error, Place};
 use crate::format::{
     BlockGroupFlags, BlockGroupItem, CompatRo, Key, KeyKind, Logical, Node, Ref, tree_id,
@@ -57,7 +58,7 @@ fn hash(reference: Ref, count: u32) -> u64 {
 }
 
 impl Index {
-    pub(super) fn load(forest: &Forest, findings: &Findings) -> Self {
+    pub(super) fn load(forest: &Forest, charged: &Charged, findings: &Findings) -> Self {
         let mut index = Self::default();
         let Some(tree) = forest.find_tree(tree_id::EXTENT) else { return index };
         let node_size = u64::from(forest.volume().node_size());
@@ -69,13 +70,13 @@ impl Index {
                     continue;
                 }
                 if pending.first().is_some_and(|(first, _)| first.objectid != key.objectid) {
-                    index.add_record(&pending, node_size, findings);
+                    index.add_record(&pending, node_size, charged, findings);
                     pending.clear();
                 }
                 pending.push((key, data.to_vec()));
             }
         });
-        index.add_record(&pending, node_size, findings);
+        index.add_record(&pending, node_size, charged, findings);
         if forest.superblock().compat_ro().contains(CompatRo::BLOCK_GROUP_TREE)
             && let Some(tree) = forest.find_tree(tree_id::BLOCK_GROUP)
         {
@@ -91,7 +92,13 @@ impl Index {
         index
     }
 
-    fn add_record(&mut self, items: &[(Key, Vec<u8>)], node_size: u64, findings: &Findings) {
+    fn add_record(
+        &mut self,
+        items: &[(Key, Vec<u8>)],
+        node_size: u64,
+        charged: &Charged,
+        findings: &Findings,
+    ) {
         let record =
             match ExtentRecord::parse(items.iter().map(|(key, data)| (*key, data.as_slice()))) {
                 Ok(Some(record)) => record,
@@ -101,7 +108,10 @@ impl Index {
                 }
             };
         let (length, level) = match record.allocation {
-            Allocation::Data { length } => (length, None),
+            Allocation::Data { length } => {
+                charged.add_data(&record, length);
+                (length, None)
+            }
             Allocation::Block { level } => (node_size, Some(level)),
             Allocation::OldBlock { level, length, .. } => {
                 let at = Place::Block(Logical(record.bytenr));

@@ -19,7 +19,7 @@ pub use file_extent::{
     Compression, FILE_EXTENT_INLINE_HEAD, FileExtent, FileExtentKind, Placement,
 };
 pub use inode::{InodeItem, InodeName, Timespec, inode_extrefs, inode_refs};
-pub use qgroup::{QgroupInfo, QgroupStatus};
+pub use qgroup::{QgroupInfo, QgroupStatus, qgroup_level};
 pub use root::{RootItem, RootRef, root_ref};
 
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};

@@ -1,16 +1,14 @@
 //! Whether a filesystem may be written: every state that only the kernel, or a newer program, should go on from.
 
 use super::{Filesystem, TOP_DIR};
-use crate::error::{Error, Refusal, Result};
-use crate::format::{CompatRo, Incompat, Key, KeyKind, QgroupStatus, SuperFlags, tree_id};
+use crate::error::{Refusal, Result};
+use crate::format::{CompatRo, Incompat, Key, KeyKind, SuperFlags, tree_id};
 use crate::volume::Member;
 
 /// Byte of a device replacement's item where its state is (`btrfs_dev_replace_item`).
 const REPLACE_STATE: usize = 32;
 /// The states in which a device replacement has still to go on.
 const REPLACE_UNFINISHED: [u64; 2] = [1, 4];
-/// Flags of a quota tree's status that together say that simple quotas are on.
-const SIMPLE_QUOTA_ON: u64 = 1 | 8;
 
 impl Filesystem {
     /// Succeeds if the filesystem is in a state that may be written.
@@ -20,8 +18,7 @@ impl Filesystem {
     pub fn writable(&self) -> Result<()> {
         self.superblock_allows_writing()?;
         self.devices_allow_writing()?;
-        self.nothing_is_unfinished()?;
-        self.quotas_allow_writing()
+        self.nothing_is_unfinished()
     }
 
     fn superblock_allows_writing(&self) -> Result<()> {
@@ -139,19 +136,6 @@ impl Filesystem {
             if key.objectid != TOP_DIR || key.kind == KeyKind::EXTENT_DATA {
                 return Err(Refusal::Relocation.into());
             }
-        }
-        Ok(())
-    }
-
-    /// Full quotas can be counted anew by the kernel. Simple ones can't: who pays for an extent is in the extent.
-    fn quotas_allow_writing(&self) -> Result<()> {
-        let Some(quotas) = self.forest.find_tree(tree_id::QUOTA) else { return Ok(()) };
-        let key = Key::new(0, KeyKind::QGROUP_STATUS, 0);
-        let Some(item) = quotas.find(key)? else { return Ok(()) };
-        let (status, _) = QgroupStatus::view(item.data())
-            .map_err(|damage| Error::in_item(damage, tree_id::QUOTA, key))?;
-        if status.flags.get() & SIMPLE_QUOTA_ON == SIMPLE_QUOTA_ON {
-            return Err(Refusal::Quota.into());
         }
         Ok(())
     }

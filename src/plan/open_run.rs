@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::backref::{Allocation, ExtentRecord, data_uses};
+use crate::backref::{Allocation, ExtentRecord, data_uses, simple_quotas_since};
 use crate::error::Result;
 use crate::format::{
     COMPRESSED_EXTENT_MAX, Compression, FileExtent, FileExtentKind, Key, RAW_EXTENT_MAX, RangeSet,
@@ -106,14 +106,15 @@ impl OpenRun {
     }
 
     /// Finds everything that refers to the extents, and cuts all that is referred to into chunks: what the file has in
-    /// its order, then what only others have. Extents that can't be moved are left out.
-    pub(super) fn close(self, forest: &Forest) -> Result<(Option<Run>, Vec<Skipped>)> {
+    /// its order, then what only others have. Extents that can't be moved are left out. Extents that different
+    /// subvolumes are charged for stay apart.
+    pub(super) fn close(self, forest: &Forest) -> Result<(Vec<Run>, Vec<Skipped>)> {
+        let charged_since = simple_quotas_since(forest)?;
         let mut skipped = Vec::new();
-        let mut extents = Vec::new();
+        let mut gathered: BTreeMap<Option<u64>, Gathered> = BTreeMap::new();
         let mut kept = BTreeMap::new();
-        let mut rest: Vec<Piece> = Vec::new();
         for (index, data) in self.extents.into_iter().enumerate() {
-            let (extent, referenced) = match locate(forest, data)? {
+            let (extent, referenced) = match locate(forest, data, charged_since)? {
                 Ok(found) => found,
                 Err(reason) => {
                     skipped.push(Skipped { reason, place: self.place });
@@ -122,16 +123,37 @@ impl OpenRun {
             };
             let mut uncovered = referenced;
             self.covered[index].iter().for_each(|range| uncovered.remove(range));
-            let extent_index = extents.len();
-            rest.extend(uncovered.iter().map(|range| Piece { extent: extent_index, range }));
-            kept.insert(index, extent_index);
-            extents.push(extent);
+            let payer = extent.payer;
+            let run = gathered.entry(payer).or_default();
+            let extent_index = run.extents.len();
+            run.rest.extend(uncovered.iter().map(|range| Piece { extent: extent_index, range }));
+            run.extents.push(extent);
+            kept.insert(index, (payer, extent_index));
         }
-        let mut pieces: Vec<Piece> = self
-            .pieces
-            .into_iter()
-            .filter_map(|piece| Some(Piece { extent: *kept.get(&piece.extent)?, ..piece }))
-            .collect();
+        for piece in self.pieces {
+            if let Some((payer, extent)) = kept.get(&piece.extent) {
+                let run = gathered.entry(*payer).or_default();
+                run.pieces.push(Piece { extent: *extent, ..piece });
+            }
+        }
+        let runs = gathered.into_values().map(|run| run.cut(self.place)).collect();
+        Ok((runs, skipped))
+    }
+}
+
+/// What becomes a run.
+#[derive(Default)]
+struct Gathered {
+    extents: Vec<OldExtent>,
+    /// What the file has, in its order.
+    pieces: Vec<Piece>,
+    /// What only others have.
+    rest: Vec<Piece>,
+}
+
+impl Gathered {
+    fn cut(self, place: (u64, u64, u64)) -> Run {
+        let Self { extents, mut pieces, mut rest } = self;
         let mut chunks;
         if extents.len() == 1 {
             // One extent keeps its own order, so that what others have of it stays in the same new extent.
@@ -142,13 +164,16 @@ impl OpenRun {
             chunks = cut(&pieces);
             chunks.extend(cut(&rest));
         }
-        let run = Run { extents, chunks, place: self.place };
-        Ok(((!run.extents.is_empty()).then_some(run), skipped))
+        Run { extents, chunks, place }
     }
 }
 
 /// Everything that refers to an extent, and what of it is referred to; or why it can't be moved.
-fn locate(forest: &Forest, data: DataExtent) -> Result<Result<(OldExtent, RangeSet), SkipReason>> {
+fn locate(
+    forest: &Forest,
+    data: DataExtent,
+    charged_since: Option<u64>,
+) -> Result<Result<(OldExtent, RangeSet), SkipReason>> {
     let sector = u64::from(forest.volume().sector_size());
     let Some(record) = ExtentRecord::find(&forest.tree(tree_id::EXTENT)?, data.bytenr)? else {
         return Ok(Err(SkipReason::Inconsistent));
@@ -174,14 +199,16 @@ fn locate(forest: &Forest, data: DataExtent) -> Result<Result<(OldExtent, RangeS
         }
         referenced.insert(start..end);
     }
-    Ok(Ok((OldExtent { data, uses }, referenced)))
+    let payer = record.payer(charged_since);
+    Ok(Ok((OldExtent { data, uses, payer }, referenced)))
 }
 
 impl Run {
     /// Finds all uses of its extents again, after a commit that moved the leaves that hold them.
     pub fn locate_again(&mut self, forest: &Forest) -> Result<bool> {
+        let charged_since = simple_quotas_since(forest)?;
         for extent in &mut self.extents {
-            match locate(forest, extent.data)? {
+            match locate(forest, extent.data, charged_since)? {
                 Ok((found, _)) => *extent = found,
                 Err(_) => return Ok(false),
             }

@@ -13,6 +13,8 @@ pub struct OldExtent {
     pub data: DataExtent,
     /// Everything that refers to it.
     pub uses: Vec<LeafUse>,
+    /// The subvolume that it is charged to under simple quotas.
+    pub payer: Option<u64>,
 }
 
 /// A part of an old extent, in bytes of its decoded data.
@@ -62,6 +64,11 @@ pub struct Run {
 }
 
 impl Run {
+    /// The subvolume that all its extents are charged to.
+    pub fn payer(&self) -> Option<u64> {
+        self.extents.first().and_then(|extent| extent.payer)
+    }
+
     /// Bytes that its extents take on disk.
     pub fn disk_bytes(&self) -> u64 {
         self.extents.iter().map(|extent| extent.data.disk_bytes).sum()

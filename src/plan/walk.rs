@@ -378,14 +378,21 @@ impl Walk {
         {
             return Ok(());
         }
-        let (run, skipped) = open.close(forest)?;
+        let (runs, skipped) = open.close(forest)?;
         self.ready.extend(skipped.into_iter().map(Step::Skip));
-        if let Some(run) = run
-            && !self.settled_runs.contains(&fingerprint(&run))
-        {
-            self.ready.push_back(Step::Run(run));
+        for run in runs {
+            if !self.is_settled(&run) {
+                self.ready.push_back(Step::Run(run));
+            }
         }
         Ok(())
+    }
+
+    fn is_settled(&self, run: &Run) -> bool {
+        match run.extents.as_slice() {
+            [only] => self.settled.contains(only.data.bytenr),
+            _ => self.settled_runs.contains(&fingerprint(run)),
+        }
     }
 }
 

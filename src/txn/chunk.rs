@@ -49,7 +49,7 @@ pub fn add_chunk(
     let Some(flags) = space.flags_of(kind) else { return Ok(None) };
     let Some(chunk) = plan(forest, flags)? else { return Ok(None) };
     let start = chunk.logical;
-    let mut txn = Txn::begin(forest, space);
+    let mut txn = Txn::begin(forest, space)?;
     txn.add_chunk(chunk);
     let prepared = match txn.prepare() {
         Ok(prepared) => prepared,

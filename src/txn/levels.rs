@@ -153,8 +153,10 @@ impl Txn<'_> {
         for ((bytenr, reference), count) in child_refs(old, is_full).map_err(broken)? {
             self.refs.change(bytenr, reference, -i64::from(count));
         }
+        self.charges.remove_block(old.owner(), record.generation);
         let mut by = Vec::with_capacity(parts);
         for part in 0..parts {
+            self.charges.add_block(old.owner());
             let bytenr = self.space.take_block(SpaceKind::Metadata)?;
             let header = Header {
                 bytenr: bytenr.into(),
@@ -182,6 +184,7 @@ impl Txn<'_> {
             level += 1;
             let mut above = Vec::new();
             for run in node_runs(by.len(), writer.ptrs_max()) {
+                self.charges.add_block(tree);
                 let bytenr = self.new_block(level, by[run.start].key, SpaceKind::Metadata)?;
                 let header = Header {
                     bytenr: bytenr.into(),

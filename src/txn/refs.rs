@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::mem;
 
-use crate::backref::{Allocation, ExtentRecord, record_keys};
+use crate::backref::{ExtentRecord, record_keys};
 use crate::error::{Error, Result};
 use crate::format::{Damage, Key, Ref, tree_id};
 use crate::tree::Forest;
@@ -21,8 +21,8 @@ pub(super) struct RefChanges {
 #[derive(Debug, Default)]
 pub(super) struct Written {
     pub(super) edits: Vec<Edit>,
-    /// Extents and blocks that nobody refers to any more: address and allocation.
-    pub(super) gone: Vec<(u64, Allocation)>,
+    /// Extents and blocks that nobody refers to any more.
+    pub(super) gone: Vec<ExtentRecord>,
 }
 
 impl RefChanges {
@@ -66,7 +66,7 @@ impl RefChanges {
                 record.change(reference, delta).map_err(Error::in_filesystem)?;
             }
             let new = if record.refs.is_empty() {
-                written.gone.push((bytenr, record.allocation));
+                written.gone.push(record);
                 Vec::new()
             } else {
                 record.items(leaf_capacity)

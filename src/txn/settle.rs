@@ -5,11 +5,11 @@ use std::mem;
 
 use zerocopy::IntoBytes;
 
-use crate::backref::Allocation;
+use crate::backref::{Allocation, ExtentRecord};
 use crate::error::Result;
 use crate::format::{
-    BlockGroupItem, CompatRo, FreeSpaceInfo, Header, Incompat, Key, KeyKind, NodeWriter,
-    QgroupInfo, QgroupStatus, RangeSet, Ref, RootItem, tree_id,
+    BlockGroupItem, CompatRo, FreeSpaceInfo, Header, Incompat, Key, KeyKind, NodeWriter, RangeSet,
+    Ref, RootItem, tree_id,
 };
 use crate::tree::{Forest, RootEntry};
 use crate::txn::chunk::NewChunk;
@@ -18,6 +18,7 @@ use crate::txn::csums::{CsumSizes, csum_edits};
 use crate::txn::edit::{Blocks, Edit, Sizes, TreeEdit};
 use crate::txn::free_space;
 use crate::txn::levels::NewRoot;
+use crate::txn::quota::Charges;
 use crate::txn::refs::RefChanges;
 use crate::txn::space::{Space, SpaceKind, block_group_tree};
 
@@ -40,6 +41,8 @@ pub struct Txn<'a> {
     pub(super) new_roots: BTreeMap<u64, NewRoot>,
     /// Checksums of new data, by address of its first byte.
     csums_added: BTreeMap<u64, Vec<u8>>,
+    /// Who is charged for what.
+    pub(super) charges: Charges,
     /// Features that new extents need.
     pub(super) features: Incompat,
     /// A chunk that the commit adds.
@@ -49,7 +52,7 @@ pub struct Txn<'a> {
 }
 
 /// Hands blocks to the edit of one tree.
-struct TreeBlocks<'t, 'a>(&'t mut Txn<'a>);
+pub(super) struct TreeBlocks<'t, 'a>(pub(super) &'t mut Txn<'a>);
 
 impl Blocks for TreeBlocks<'_, '_> {
     fn forest(&self) -> &Forest {
@@ -73,9 +76,9 @@ impl Blocks for TreeBlocks<'_, '_> {
 
 impl<'a> Txn<'a> {
     /// Starts a transaction on the committed state. `space` may already have been used to write new data.
-    pub fn begin(forest: &'a Forest, space: &'a mut Space) -> Self {
+    pub fn begin(forest: &'a Forest, space: &'a mut Space) -> Result<Self> {
         let sb = forest.superblock();
-        Self {
+        Ok(Self {
             forest,
             space,
             generation: sb.generation.get() + 1,
@@ -87,17 +90,20 @@ impl<'a> Txn<'a> {
             roots: BTreeMap::new(),
             new_roots: BTreeMap::new(),
             csums_added: BTreeMap::new(),
+            charges: Charges::begin(forest)?,
             features: Incompat::empty(),
             new_chunk: None,
             gone: Vec::new(),
-        }
+        })
     }
 
     /// Records a data extent that was taken from the space and written. It must get references by
-    /// [`rewrite_leaves`](Self::rewrite_leaves). `csums` has one checksum a sector.
-    pub fn add_data(&mut self, bytenr: u64, length: u64, csums: Vec<u8>) {
+    /// [`rewrite_leaves`](Self::rewrite_leaves). `csums` has one checksum a sector; `payer` is the subvolume that it is
+    /// charged to under simple quotas.
+    pub fn add_data(&mut self, bytenr: u64, length: u64, csums: Vec<u8>, payer: Option<u64>) {
         let record = self.new_record(bytenr, Allocation::Data { length });
-        self.refs.create(record);
+        self.charges.add(payer, length);
+        self.refs.create(ExtentRecord { owner: payer, ..record });
         self.csums_added.insert(bytenr, csums);
     }
 
@@ -126,8 +132,8 @@ impl<'a> Txn<'a> {
     pub fn prepare(mut self) -> Result<Prepared> {
         let mut trees = Trees::new(self.forest, self.sizes())?;
         self.write_chunk(&mut trees)?;
-        self.write_quota(&mut trees)?;
         let freed_data = self.settle_extents(&mut trees)?;
+        self.write_quotas(&mut trees)?;
         self.write_csums(&mut trees, &freed_data)?;
         loop {
             self.settle_extents(&mut trees)?;
@@ -164,9 +170,11 @@ impl<'a> Txn<'a> {
         while !self.refs.is_empty() {
             let extents = trees.edit(self.forest, tree_id::EXTENT)?;
             let written = self.refs.write(self.forest, extents, leaf_capacity)?;
-            for (bytenr, allocation) in written.gone {
-                let length = match allocation {
+            for record in written.gone {
+                let bytenr = record.bytenr;
+                let length = match record.allocation {
                     Allocation::Data { length } => {
+                        self.charges.remove(record.payer(self.charges.since), length);
                         freed_data.insert(bytenr..bytenr + length);
                         length
                     }
@@ -285,45 +293,6 @@ impl<'a> Txn<'a> {
             ..entry.item
         }
     }
-
-    /// Quota counters are disk bytes, which change. Zeroed and marked as being rescanned, the kernel counts them anew by
-    /// itself at the next mount.
-    fn write_quota(&mut self, trees: &mut Trees) -> Result<()> {
-        const ON_RESCAN_INCONSISTENT: u64 = 1 | 2 | 4;
-        if self.forest.root(tree_id::QUOTA).is_none() {
-            return Ok(());
-        }
-        let tree = trees.edit(self.forest, tree_id::QUOTA)?;
-        let mut edits = Vec::new();
-        for (key, mut data) in tree.items(self.forest, &Key::all_of(0))? {
-            match key.kind {
-                KeyKind::QGROUP_STATUS => {
-                    let Ok((status, rest)) = QgroupStatus::view(&data) else { continue };
-                    let status = QgroupStatus {
-                        generation: self.generation.into(),
-                        flags: (status.flags.get() | ON_RESCAN_INCONSISTENT).into(),
-                        rescan: 0.into(),
-                        ..*status
-                    };
-                    data = [status.as_bytes(), rest].concat();
-                }
-                KeyKind::QGROUP_INFO => {
-                    data = QgroupInfo {
-                        generation: self.generation.into(),
-                        rfer: 0.into(),
-                        rfer_cmpr: 0.into(),
-                        excl: 0.into(),
-                        excl_cmpr: 0.into(),
-                    }
-                    .as_bytes()
-                    .to_vec();
-                }
-                _ => continue,
-            }
-            edits.push((key, Some(data)));
-        }
-        tree.apply(&mut TreeBlocks(self), edits)
-    }
 }
 
 fn root_bytes(entry: &RootEntry, item: &RootItem) -> Vec<u8> {
@@ -367,7 +336,7 @@ impl Trees {
         Ok(trees)
     }
 
-    fn edit(&mut self, forest: &Forest, tree: u64) -> Result<&mut TreeEdit> {
+    pub(super) fn edit(&mut self, forest: &Forest, tree: u64) -> Result<&mut TreeEdit> {
         let root = forest.tree(tree)?.root();
         Ok(self.edits.entry(tree).or_insert_with(|| TreeEdit::new(root, self.sizes)))
     }

@@ -25,6 +25,24 @@ pub struct QgroupStatus {
 const _: () = assert!(size_of::<QgroupStatus>() == 32);
 
 impl QgroupStatus {
+    /// Quotas are on.
+    pub const ON: u64 = 1;
+    /// The kernel counts everything anew, or would have to.
+    pub const RESCAN_INCONSISTENT: u64 = 2 | 4;
+    /// Simple quotas: what is allocated is charged to who allocated it, and who shares it is not.
+    const SIMPLE: u64 = 8;
+
+    /// The transaction since which simple quotas count, or `None` if quotas are of the other kind or off. `rest` is what
+    /// follows the head.
+    pub fn simple_since(&self, rest: &[u8]) -> Result<Option<u64>, Damage> {
+        let simple_on = Self::ON | Self::SIMPLE;
+        if self.flags.get() & simple_on != simple_on {
+            return Ok(None);
+        }
+        let (since, _) = view::<U64>("start of simple quotas", rest)?;
+        Ok(Some(since.get()))
+    }
+
     /// Views the head of an item's data; also gives what follows it.
     pub fn view(data: &[u8]) -> Result<(&Self, &[u8]), Damage> {
         view("quota status", data)
@@ -52,4 +70,9 @@ impl QgroupInfo {
     pub fn view(data: &[u8]) -> Result<&Self, Damage> {
         view("quota info", data).map(|(item, _)| item)
     }
+}
+
+/// The level of a quota group: 0 for that of a subvolume, which has its number.
+pub const fn qgroup_level(qgroup: u64) -> u64 {
+    qgroup >> 48
 }

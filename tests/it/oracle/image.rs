@@ -13,6 +13,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use twox_hash::XxHash64;
 
+use crate::fixture::Fixture;
 use crate::tool;
 
 /// How often a loop device or mount that another test is using is asked for again.
@@ -45,6 +46,15 @@ impl Image {
             image.paths.iter().map(|path| path.to_str().expect("temporary paths are UTF-8"));
         let paths: Vec<_> = paths.collect();
         tool::run("mkfs.btrfs", &[&["-q"], options, &paths].concat());
+        image
+    }
+
+    /// The filesystem of a fixture on one device, in a file of `size_bytes`.
+    pub(crate) fn of(fixture: &Fixture, size_bytes: u64) -> Self {
+        let image = Self::empty(1);
+        fs::rename(fixture.path(), image.path()).expect("both are temporary files");
+        let file = File::options().write(true).open(image.path()).expect("image file");
+        file.set_len(size_bytes).expect("image file");
         image
     }
 

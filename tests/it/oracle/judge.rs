@@ -6,6 +6,7 @@ use std::path::Path;
 use super::image::Image;
 use super::layout::Layout;
 use super::manifest::Manifest;
+use super::press;
 use crate::tool;
 
 /// Images above this size are spared the slow second mode of `btrfs check`.
@@ -35,6 +36,8 @@ const CONTENT_WITH: [&str; 15] = [
 /// `btrfs check` looks through all block devices for members, and those of other tests come and go: then it may fail
 /// before it has begun.
 const OTHERS_GONE: &str = "ERROR: cannot scan /dev/loop";
+/// What `btrfs check` says of a feature that its version does not know.
+const UNKNOWN: &str = "unsupported option features";
 /// Times to begin anew when that happens.
 const TRIES: usize = 20;
 
@@ -113,7 +116,8 @@ fn usage(path: &Path) -> (u64, u64) {
 }
 
 /// What `btrfs check` has against an unmounted image, in both of its modes, and against the copies
-/// of its superblock, which `btrfs check` does not look at.
+/// of its superblock, which `btrfs check` does not look at. Where its version does not know a feature of the image, our
+/// own check, which knows what the kernel makes of it, takes its place.
 pub(crate) fn check(image: &Image) -> Vec<String> {
     let attached = image.attach();
     let mut complaints = check_in_mode(attached.path(), "original");
@@ -150,6 +154,9 @@ fn check_in_mode(image: &Path, mode: &str) -> Vec<String> {
         })
         .find(|(status, said)| status.success() || !said.contains(OTHERS_GONE))
         .expect("other loop devices rest at times");
+    if said.contains(UNKNOWN) {
+        return press::check(image);
+    }
     let mut complaints: Vec<String> = said
         .lines()
         .filter(|line| !CONTENT_WITH.iter().any(|known| line.starts_with(known)))

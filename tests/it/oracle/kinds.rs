@@ -12,7 +12,7 @@ use super::image::{Image, Mount};
 use super::judge::{Truth, check};
 use super::manifest::Manifest;
 use super::{NONE, press, workload};
-use crate::fixture::ALL;
+use crate::fixture::{ALL, fixture};
 use crate::tool;
 
 const MIB: u64 = 1 << 20;
@@ -29,10 +29,12 @@ pub(crate) struct Kind {
     mkfs: &'static [&'static str],
     /// Options of the mount that makes the contents.
     mount: &'static str,
+    /// The fixture to begin with, where `mkfs.btrfs` may be too old to make such a filesystem.
+    fixture: Option<&'static str>,
 }
 
 const fn on_one(name: &'static str, mkfs: &'static [&'static str]) -> Kind {
-    Kind { name, devices: &[512], mkfs, mount: "rw" }
+    on_many(name, &[512], mkfs)
 }
 
 const fn on_many(
@@ -40,11 +42,13 @@ const fn on_many(
     devices: &'static [u64],
     mkfs: &'static [&'static str],
 ) -> Kind {
-    Kind { name, devices, mkfs, mount: "rw" }
+    Kind { name, devices, mkfs, mount: "rw", fixture: None }
 }
 
+const SIMPLE_QUOTAS: &str = "simple quotas";
+
 /// All that is tried; several may share a name.
-const KINDS: [Kind; 35] = [
+const KINDS: [Kind; 36] = [
     on_one("checksums crc32c", &[]),
     on_one("checksums xxhash64", &["--csum", "xxhash"]),
     on_one("checksums sha256", &["--csum", "sha256"]),
@@ -63,6 +67,7 @@ const KINDS: [Kind; 35] = [
     Kind { mount: "rw,space_cache=v1", ..on_one("space cache v1", &["-R", "^free-space-tree"]) },
     Kind { mount: "rw,nospace_cache", ..on_one("no space cache", &["-R", "^free-space-tree"]) },
     on_one("full quotas", &["-R", "quota"]),
+    Kind { fixture: Some("simple-quota"), ..on_one(SIMPLE_QUOTAS, &[]) },
     on_one("single data, dup metadata", &[]),
     on_one("dup", &["-d", "dup", "-m", "dup"]),
     on_many("devices of unequal size", &[700, 300, 400], &["-d", "single", "-m", "raid1"]),
@@ -150,12 +155,19 @@ fn grow(mount: &Mount) {
     mount.sync();
 }
 
-/// Lets the kernel write, delete a snapshot and balance everything.
-fn afterlife(truth: &Truth, image: &Image, has_quotas: bool) -> Vec<String> {
-    let mount = match image.try_mount("rw") {
-        Ok(mount) => mount,
-        Err(refusal) => return vec![refusal],
-    };
+/// Puts a subvolume into a group, and that one into another.
+fn group(mount: &Mount) {
+    let id = tool::run("btrfs", &["inspect-internal", "rootid", &mount.at("work")]);
+    for group in ["1/7", "2/9"] {
+        tool::run("btrfs", &["qgroup", "create", group, &mount.at("")]);
+    }
+    for (member, group) in [(format!("0/{}", id.trim()).as_str(), "1/7"), ("1/7", "2/9")] {
+        tool::run("btrfs", &["qgroup", "assign", "--no-rescan", member, group, &mount.at("")]);
+    }
+}
+
+/// Lets the kernel write and delete a snapshot, then balance everything; what `btrfs balance` says.
+fn live_on(mount: &Mount, has_quotas: bool) -> Result<(), String> {
     let count_quotas = || {
         if has_quotas {
             // Waits for the count that the kernel has begun by itself, too.
@@ -167,23 +179,34 @@ fn afterlife(truth: &Truth, image: &Image, has_quotas: bool) -> Vec<String> {
     workload::write_at(&mount.root().join("work/Text"), 77_777, Content::Noise, 6, 200_000);
     tool::run("btrfs", &["subvolume", "delete", "--commit-after", &mount.at("snaps/1")]);
     tool::run("btrfs", &["subvolume", "sync", &mount.at("")]);
-    let mut complaints = Vec::new();
     let args = ["balance", "start", "--full-balance", &mount.at("")];
     let output = tool::output("btrfs", &args);
-    // On as many devices as there are copies of metadata, the kernel may find no room for one more system chunk.
-    let has_no_room = String::from_utf8_lossy(&output.stderr).contains("No space left on device");
-    if has_no_room {
-        eprintln!("{}", tool::failure("btrfs", &args, &output));
-    } else if !output.status.success() {
-        complaints.push(tool::failure("btrfs", &args, &output));
-    }
     count_quotas();
+    if output.status.success() { Ok(()) } else { Err(tool::failure("btrfs", &args, &output)) }
+}
+
+/// Lets the kernel go on with the rewritten `image`. `before` is the same filesystem, not rewritten.
+fn afterlife(truth: &Truth, image: &Image, before: &Image, has_quotas: bool) -> Vec<String> {
+    let mount = match image.try_mount("rw") {
+        Ok(mount) => mount,
+        Err(refusal) => return vec![refusal],
+    };
+    let failure = live_on(&mount, has_quotas).err();
     // The kernel drops a snapshot's group before its numbers have come to nothing, and counts anew.
     let said = mount.unmount().into_iter().filter(|line| {
         // It also remarks upon profiles that mkfs.btrfs was asked for.
         !line.contains("to be deleted qgroup") && !line.contains("has lower redundancy than")
     });
-    complaints.extend(said);
+    let mut complaints: Vec<String> = said.collect();
+    if let Some(failure) = failure {
+        // On as many devices as there are copies, the kernel finds no room to balance its own work either.
+        let mount = before.mount("rw");
+        match live_on(&mount, has_quotas) {
+            Ok(()) => complaints.push(failure),
+            Err(same) => eprintln!("also without us: {same}"),
+        }
+        mount.unmount();
+    }
     complaints.extend(check(image));
     let mount = match image.try_mount("ro") {
         Ok(mount) => mount,
@@ -203,10 +226,20 @@ fn afterlife(truth: &Truth, image: &Image, has_quotas: bool) -> Vec<String> {
 /// All that goes wrong with a kind.
 fn complaints(kind: &Kind) -> Vec<String> {
     let sizes: Vec<u64> = kind.devices.iter().map(|megabytes| megabytes * MIB).collect();
-    let image = Image::mkfs_on(&sizes, kind.mkfs);
+    let image = match kind.fixture {
+        Some(name) => Image::of(&fixture(name), sizes[0]),
+        None => Image::mkfs_on(&sizes, kind.mkfs),
+    };
     let mount = image.mount(kind.mount);
+    if kind.fixture.is_some() {
+        tool::run("btrfs", &["filesystem", "resize", "max", &mount.at("")]);
+    }
     grow(&mount);
+    if kind.name == SIMPLE_QUOTAS {
+        group(&mount);
+    }
     let mut complaints = mount.unmount();
+    let before = image.copy();
     let truth = Truth::of(&image);
     for target in ["zstd:9", "none"] {
         let summary = press::recompress(&image, target);
@@ -218,7 +251,9 @@ fn complaints(kind: &Kind) -> Vec<String> {
     }
     let has_quotas = kind.mkfs.contains(&"quota");
     complaints.extend(
-        afterlife(&truth, &image, has_quotas).iter().map(|line| format!("afterlife: {line}")),
+        afterlife(&truth, &image, &before, has_quotas)
+            .iter()
+            .map(|line| format!("afterlife: {line}")),
     );
     complaints
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde::Deserialize;
@@ -42,6 +43,15 @@ pub(crate) fn stdout<S: AsRef<OsStr>>(args: &[S]) -> Vec<u8> {
     let output = output(&args, None);
     assert!(output.status.success(), "{}", tool::failure(PROGRAM, &args, &output));
     output.stdout
+}
+
+/// What `btrpress check` has against a device, its data included.
+pub(crate) fn check(device: &Path) -> Vec<String> {
+    let output = output(&["check".as_ref(), "--data".as_ref(), device.as_os_str()], None);
+    if output.status.success() {
+        return Vec::new();
+    }
+    vec![String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()]
 }
 
 /// Recompresses the whole of `image` without asking.
