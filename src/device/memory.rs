@@ -64,6 +64,11 @@ impl Pages {
         Ok(())
     }
 
+    /// The pages kept, in no particular order: where each starts, and its bytes.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &[u8; PAGE])> {
+        self.0.iter().map(|(number, page)| (number * PAGE as u64, &**page))
+    }
+
     /// Number of pages kept.
     pub(super) fn len(&self) -> usize {
         self.0.len()

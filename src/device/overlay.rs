@@ -25,6 +25,16 @@ impl<D: Device> Overlay<D> {
         self.pages().len() * PAGE
     }
 
+    /// Writes what is kept here to `device`, which then holds what this one does if it held what is below.
+    pub fn copy_to(&self, device: &dyn Device) -> io::Result<()> {
+        for (start, page) in self.pages().iter() {
+            // The last page of a device may be cut short.
+            let have = self.len().saturating_sub(start).min(page.len() as u64) as usize;
+            device.write_at(start, &page[..have])?;
+        }
+        Ok(())
+    }
+
     fn pages(&self) -> RwLockReadGuard<'_, Pages> {
         self.pages.read().expect("no thread panics while it holds this lock")
     }

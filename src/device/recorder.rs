@@ -50,6 +50,13 @@ pub struct Tape {
     events: Mutex<Vec<Event>>,
 }
 
+impl From<Vec<Event>> for Tape {
+    /// A tape on which these events are as if they had been recorded.
+    fn from(events: Vec<Event>) -> Self {
+        Self { events: Mutex::new(events) }
+    }
+}
+
 impl Tape {
     /// What was recorded so far.
     pub fn events(&self) -> Vec<Event> {

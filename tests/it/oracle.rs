@@ -4,19 +4,19 @@ mod afterlife;
 mod big_tree;
 mod codecs;
 mod compsize;
-mod content;
+pub(crate) mod content;
 mod damage;
 mod figures;
-mod image;
-mod judge;
+pub(crate) mod image;
+pub(crate) mod judge;
 mod kinds;
 mod layout;
-mod manifest;
+pub(crate) mod manifest;
 mod press;
 mod refusals;
 mod runs;
 mod self_test;
-mod workload;
+pub(crate) mod workload;
 
 /// No complaints, in a form that `assert_eq` shows the others against.
-const NONE: [&str; 0] = [];
+pub(crate) const NONE: [&str; 0] = [];

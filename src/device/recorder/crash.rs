@@ -75,8 +75,20 @@ impl fmt::Display for Crash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { after, in_flight, landed, .. } = self;
         write!(f, "after {after} events, {} of {in_flight} writes landed:", landed.len())?;
-        for Landing { event, torn } in landed {
-            write!(f, " {event}{}", if torn.is_some() { " (torn)" } else { "" })?;
+        let mut rest = &landed[..];
+        while let Some(Landing { event, torn }) = rest.first() {
+            // Writes in a row are shown as a range.
+            let whole = rest
+                .iter()
+                .zip(*event..)
+                .take_while(|(landing, event)| landing.torn.is_none() && landing.event == *event);
+            let count = whole.count().max(1);
+            match (torn, count) {
+                (Some(_), _) => write!(f, " {event} (torn)")?,
+                (None, 1) => write!(f, " {event}")?,
+                (None, _) => write!(f, " {event}-{}", event + count - 1)?,
+            }
+            rest = &rest[count..];
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What the crash model allows, and what not.
 
-use super::super::Memory;
+use super::super::{Memory, Overlay};
 use super::*;
 
 const SECTOR: usize = 4096;
@@ -131,4 +131,34 @@ fn a_cut_hits_all_devices_at_once() {
     found.sort_unstable();
     found.dedup();
     assert_eq!(found, [vec![0, 0], vec![1, 0], vec![1, 2]]);
+}
+
+#[test]
+fn a_crash_says_what_landed() {
+    let (device, tape) = recorded();
+    for sector in 0..4 {
+        put(&device, sector, 1);
+    }
+    device.write_at(0, &[2; 2 * SECTOR]).unwrap();
+    let sampling = Sampling { exhaustive_max: 0, subsets: 0, ..Sampling::default() };
+    let said: Vec<_> = tape.crashes(base(), sampling).map(|crash| crash.to_string()).collect();
+    let start = "after 5 events, 4 of 5 writes landed:";
+    assert!(said.contains(&format!("{start} 0-3")));
+    assert!(said.contains(&format!("{start} 0 2-4")));
+    assert!(said.contains(&"after 5 events, 5 of 5 writes landed: 0-3 4 (torn)".to_owned()));
+}
+
+#[test]
+fn the_state_of_an_overlay_can_be_copied_out() {
+    let below = Memory::of(&[7; 3 * SECTOR + 100]);
+    let overlay = Overlay::over(below.clone());
+    overlay.write_at(SECTOR as u64 + 5, &[1; 10]).unwrap();
+    overlay.write_at(3 * SECTOR as u64 + 50, &[2; 50]).unwrap();
+    overlay.copy_to(&below).unwrap();
+    let mut copied = vec![0; 3 * SECTOR + 100];
+    let mut own = copied.clone();
+    below.read_at(0, &mut copied).unwrap();
+    overlay.read_at(0, &mut own).unwrap();
+    assert_eq!(copied, own);
+    assert_eq!((copied[SECTOR + 4], copied[SECTOR + 5], copied[3 * SECTOR + 99]), (7, 1, 2));
 }

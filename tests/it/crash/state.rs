@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
-use btrpress::check::{self, Options};
+use btrpress::check::{self, Finding, Options, Problem};
 use btrpress::device::Device;
-use btrpress::error::Result;
+use btrpress::error::{Error, Place, Refusal, Result};
 use btrpress::format::{FileExtent, FileExtentKind, InodeItem, KeyKind};
 use btrpress::fs::{Filesystem, data_csums};
 use btrpress::usage::unwatched;
+use btrpress::volume::{Profile, Volume};
 
 /// What a file holds, by what its items and checksums say. That the data is what the checksums say is for `check` to
 /// find out.
@@ -102,17 +103,75 @@ pub(crate) fn verify(
     expected: &Contents,
     cache: &Cache,
 ) -> Result<(), String> {
-    let fs = Filesystem::open(devices).map_err(|error| format!("does not open: {error}"))?;
+    let fs = open(devices)?;
     fs.writable().map_err(|error| format!("can't be written: {error}"))?;
-    let report = check::run(&fs, Options { data: true }, &mut unwatched);
+    verify_open(&fs, expected, cache, |_| false)
+}
+
+/// As [`verify`], after a power cut: devices may be a commit apart, since a cut may come between their superblocks.
+/// Such a filesystem must be whole as it is, be refused for writing, and be as any other once the refusal's advice is
+/// followed.
+pub(crate) fn verify_after_cut(
+    devices: &[Arc<dyn Device>],
+    expected: &Contents,
+    cache: &Cache,
+) -> Result<(), String> {
+    let fs = open(devices.to_vec())?;
+    match fs.writable() {
+        Ok(()) => verify_open(&fs, expected, cache, |finding| is_old_parity(&fs, finding)),
+        Err(Error::Refused(Refusal::Generations(one, other))) if one.abs_diff(other) == 1 => {
+            verify_open(&fs, expected, cache, |finding| {
+                matches!(finding.at, Place::Device { .. }) || is_old_parity(&fs, finding)
+            })?;
+            settle_superblocks(&fs)?;
+            let fs = open(devices.to_vec())?;
+            fs.writable().map_err(|error| format!("still can't be written: {error}"))?;
+            verify_open(&fs, expected, cache, |finding| is_old_parity(&fs, finding))
+                .map_err(|why| format!("with equal superblocks: {why}"))
+        }
+        Err(error) => Err(format!("can't be written: {error}")),
+    }
+}
+
+/// The write hole of RAID5 and RAID6: beside a write that was cut off, parity may not fit until the next scrub. The
+/// bytes themselves are whole.
+fn is_old_parity(fs: &Filesystem, finding: &Finding) -> bool {
+    let (Place::Block(at), Problem::Copy { copy: 1.. }) = (&finding.at, &finding.problem) else {
+        return false;
+    };
+    let chunk = fs.forest().volume().chunk_at(*at).expect("a block that was read is in a chunk");
+    matches!(chunk.profile, Profile::Raid5 | Profile::Raid6)
+}
+
+/// What the kernel's next commit does about superblocks: each device gets the newest.
+fn settle_superblocks(fs: &Filesystem) -> Result<(), String> {
+    let known = fs.forest().volume();
+    let devices = known.members().iter().map(|member| Arc::clone(member.device())).collect();
+    let mut volume = Volume::open(devices).map_err(|error| error.to_string())?;
+    known.dev_items().for_each(|item| volume.set_dev_item(item));
+    volume.write_superblock(fs.forest().superblock()).map_err(|error| error.to_string())
+}
+
+fn open(devices: Vec<Arc<dyn Device>>) -> Result<Filesystem, String> {
+    Filesystem::open(devices).map_err(|error| format!("does not open: {error}"))
+}
+
+/// Why an open filesystem is not sound, but for findings that are `expectable`, or has other contents than expected.
+fn verify_open(
+    fs: &Filesystem,
+    expected: &Contents,
+    cache: &Cache,
+    expectable: impl Fn(&Finding) -> bool,
+) -> Result<(), String> {
+    let report = check::run(fs, Options { data: true }, &mut unwatched);
     let report = report.map_err(|error| format!("can't be checked: {error}"))?;
-    if let Some(first) = report.findings.first() {
+    if let Some(first) = report.findings.iter().find(|finding| !expectable(finding)) {
         return Err(format!("{} findings: {}: {}", report.count, first.at, first.problem));
     }
     if let Some(fault) = report.faults.first() {
         return Err(format!("bad copy: {fault:?}"));
     }
-    let found = contents(&fs, cache).map_err(|error| format!("can't be read: {error}"))?;
+    let found = contents(fs, cache).map_err(|error| format!("can't be read: {error}"))?;
     match found.iter().find(|(place, what)| expected.get(place) != Some(what)) {
         Some((place, _)) => Err(format!("inode {place:?} is not what it was")),
         None if found.len() != expected.len() => Err("some inodes are gone".to_owned()),

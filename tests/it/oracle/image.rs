@@ -60,8 +60,13 @@ impl Image {
 
     /// Second files with the same bytes and the same holes.
     pub(crate) fn copy(&self) -> Self {
-        let copy = Self::empty(self.paths.len());
-        for (from, to) in self.paths.iter().zip(&copy.paths) {
+        Self::copy_of(&self.paths)
+    }
+
+    /// Files with the same bytes and the same holes as these, which are the devices of one filesystem.
+    pub(crate) fn copy_of(paths: &[PathBuf]) -> Self {
+        let copy = Self::empty(paths.len());
+        for (from, to) in paths.iter().zip(&copy.paths) {
             tool::run("cp", &["--sparse=always".as_ref(), from.as_os_str(), to.as_os_str()]);
         }
         copy

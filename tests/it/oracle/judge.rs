@@ -143,7 +143,8 @@ fn check_superblocks(image: &Path) -> Vec<String> {
     complaints
 }
 
-fn check_in_mode(image: &Path, mode: &str) -> Vec<String> {
+/// What `btrfs check` has against an unmounted image, in one of its modes.
+pub(crate) fn check_in_mode(image: &Path, mode: &str) -> Vec<String> {
     let mode = format!("--mode={mode}");
     let args = ["check".as_ref(), "--readonly".as_ref(), mode.as_ref(), image.as_os_str()];
     let (status, said) = (0..TRIES)
