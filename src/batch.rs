@@ -71,7 +71,9 @@ pub fn run(fs: &mut Filesystem, options: &Options, stop: &AtomicBool) -> anyhow:
     if options.asks && !confirm(fs, options, &before)? {
         return Ok(Verdict::Declined);
     }
-    let mut reporter = Reporter::new(options, before.total().uncompressed);
+    // Progress is that of data extents; inline data is counted for each snapshot, but rewritten once.
+    let contents = before.total().uncompressed.saturating_sub(before.inline_bytes);
+    let mut reporter = Reporter::new(options, contents);
     let outcome = apply::run(fs, &options.request, &selection, &mut reporter, stop);
     let damaged = reporter.finish();
     let outcome = outcome?;

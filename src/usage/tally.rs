@@ -104,6 +104,8 @@ pub struct Tally {
     pub refs: u64,
     /// Files, or their first pieces, that are in the metadata.
     pub inline: u64,
+    /// What these hold once decoded.
+    pub inline_bytes: u64,
     /// Pieces that don't follow the one before them on disk.
     pub fragments: u64,
     by: [Amounts; Storage::ALL.len()],
@@ -143,6 +145,7 @@ impl Tally {
         add(&mut self.extents, other.extents);
         add(&mut self.refs, other.refs);
         add(&mut self.inline, other.inline);
+        add(&mut self.inline_bytes, other.inline_bytes);
         add(&mut self.fragments, other.fragments);
         for (sum, amounts) in self.by.iter_mut().zip(&other.by) {
             sum.add(amounts, times);
@@ -156,6 +159,7 @@ impl Tally {
         subtract(&mut self.extents, other.extents);
         subtract(&mut self.refs, other.refs);
         subtract(&mut self.inline, other.inline);
+        subtract(&mut self.inline_bytes, other.inline_bytes);
         subtract(&mut self.fragments, other.fragments);
         for (sum, amounts) in self.by.iter_mut().zip(&other.by) {
             sum.subtract(amounts);
@@ -168,6 +172,7 @@ impl Tally {
         let (disk, ram) = (payload as u64, extent.ram_bytes);
         amounts.add(&Amounts { disk, uncompressed: ram, referenced: ram }, 1);
         self.inline = self.inline.saturating_add(1);
+        self.inline_bytes = self.inline_bytes.saturating_add(ram);
     }
 
     /// Counts a reference to a data extent.
