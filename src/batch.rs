@@ -2,21 +2,25 @@
 //! standard error (a bar on a terminal, plain lines elsewhere), or as JSON lines to standard output.
 
 mod progress;
+mod resume;
 mod summary;
 
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::sync::atomic::AtomicBool;
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
+use serde::Serialize;
 
-use crate::apply;
+use crate::apply::{self, Limits, StopReason};
 use crate::check;
+use crate::error::{Error, Result};
 use crate::fs::{Filesystem, display_path};
 use crate::plan::{Action, Request, Selection, SkipReason, compile_globs};
-use crate::usage::{Tally, unwatched, walk, whole};
+use crate::usage::{Tally, Watch, unwatched, walk, whole};
 
 use progress::Reporter;
-use summary::Summary;
+use resume::Resume;
+use summary::{StoppedEarly, Summary};
 
 /// A run as the user means it.
 #[derive(Debug, Clone)]
@@ -28,6 +32,8 @@ pub struct Options {
     pub paths: Vec<Vec<u8>>,
     /// Patterns of names and paths to leave out.
     pub excludes: Vec<String>,
+    /// Where a run that is stopped leaves a note for the one that goes on, if anywhere.
+    pub notes: Option<PathBuf>,
     /// Whether the changes go nowhere.
     pub is_dry_run: bool,
     /// Whether to check all metadata first.
@@ -47,7 +53,7 @@ pub enum Verdict {
     Done,
     /// The user said no.
     Declined,
-    /// Stopped by a signal, at a commit.
+    /// Stopped by a limit, at a commit.
     Stopped,
     /// Done, but damaged data was left as it was.
     Damaged,
@@ -60,37 +66,45 @@ pub enum Verdict {
 ///
 /// # Errors
 /// If the filesystem must not be written or is damaged, a path doesn't exist, or a device fails.
-pub fn run(fs: &mut Filesystem, options: &Options, stop: &AtomicBool) -> anyhow::Result<Verdict> {
+pub fn run(fs: &mut Filesystem, options: &Options, limits: Limits<'_>) -> anyhow::Result<Verdict> {
     fs.writable()?;
     let globs = compile_globs(&options.excludes).context("cannot read the pattern to exclude")?;
-    let selection = Selection::resolve(fs, &options.paths, &globs)?;
-    if options.checks {
-        check::require(fs, &mut unwatched)?;
-    }
-    let before = tally(fs, &options.paths)?;
+    let mut selection = Selection::resolve(fs, &options.paths, &globs)?;
+    let resume = Resume::new(fs, options);
+    selection.settled = resume.settled(fs)?;
+    let before = match look_around(fs, options, limits) {
+        Err(Error::Cancelled) => {
+            let summary = StoppedEarly::new(limits.reached().unwrap_or(StopReason::Asked));
+            say(options, &summary, StoppedEarly::text)?;
+            return Ok(Verdict::Stopped);
+        }
+        found => found?,
+    };
     if options.asks && !confirm(fs, options, &before)? {
         return Ok(Verdict::Declined);
     }
     // Progress is that of data extents; inline data is counted for each snapshot, but rewritten once.
     let contents = before.total().uncompressed.saturating_sub(before.inline_bytes);
     let mut reporter = Reporter::new(options, contents);
-    let outcome = apply::run(fs, &options.request, &selection, &mut reporter, stop);
+    let outcome = apply::run(fs, &options.request, &selection, &mut reporter, limits);
+    let commits = reporter.commits();
     let damaged = reporter.finish();
-    let outcome = outcome?;
+    let outcome = outcome.with_context(|| match commits {
+        0 => "stopped before the first commit, so that nothing is changed".to_owned(),
+        1 => "stopped after 1 commit, which stays".to_owned(),
+        _ => format!("stopped after {commits} commits, which stay"),
+    })?;
+    resume.keep(options, &outcome);
     for skipped in &damaged {
         let (root, ino, offset) = skipped.place;
         let path = fs.path_of_inode(root, ino).unwrap_or_default();
         let path = display_path(&path);
         eprintln!("{path}: left as it was: {} data at offset {offset}", skipped.reason);
     }
-    let after = tally(fs, &options.paths)?;
+    let after = tally(fs, &options.paths, &mut unwatched)?;
     let summary = Summary::new(&before, &after, &outcome);
-    if options.is_json {
-        println!("{}", serde_json::to_string(&summary)?);
-    } else {
-        print!("{}", summary.text(options.is_dry_run));
-    }
-    Ok(if outcome.is_stopped {
+    say(options, &summary, |summary| summary.text(options.is_dry_run))?;
+    Ok(if outcome.stopped.is_some() {
         Verdict::Stopped
     } else if outcome.skipped(SkipReason::NoSpace) > 0 {
         Verdict::NoSpace
@@ -101,19 +115,46 @@ pub fn run(fs: &mut Filesystem, options: &Options, stop: &AtomicBool) -> anyhow:
     })
 }
 
-fn tally(fs: &Filesystem, paths: &[Vec<u8>]) -> anyhow::Result<Tally> {
+/// Checks all metadata if that is wanted, and counts what there is.
+fn look_around(fs: &Filesystem, options: &Options, limits: Limits<'_>) -> Result<Tally> {
+    let mut go_on = |_| match limits.reached() {
+        Some(_) => Err(Error::Cancelled),
+        None => Ok(()),
+    };
+    if options.checks {
+        check::require(fs, &mut go_on)?;
+    }
+    tally(fs, &options.paths, &mut go_on)
+}
+
+/// Prints the last line.
+fn say<T: Serialize>(
+    options: &Options,
+    summary: &T,
+    text: impl Fn(&T) -> String,
+) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if options.is_json {
+        serde_json::to_writer(&mut out, summary)?;
+        writeln!(out)
+    } else {
+        write!(out, "{}", text(summary))
+    }
+}
+
+fn tally(fs: &Filesystem, paths: &[Vec<u8>], watch: Watch<'_>) -> Result<Tally> {
     if paths.is_empty() {
         let subvolumes = fs.subvolumes()?;
         let roots: Vec<u64> =
             subvolumes.iter().filter(|found| !found.is_deleted).map(|found| found.id).collect();
-        return Ok(whole::scan(fs, &roots, &mut unwatched)?);
+        return whole::scan(fs, &roots, watch);
     }
     let places = paths
         .iter()
         .map(|path| Ok((path.clone(), fs.resolve(path)?)))
-        .collect::<anyhow::Result<Vec<_>>>()?;
+        .collect::<Result<Vec<_>>>()?;
     let rows = walk::Rows::Total;
-    Ok(walk::scan(fs, &places, rows, &mut |_| Ok(()), &mut unwatched)?)
+    walk::scan(fs, &places, rows, &mut |_| Ok(()), watch)
 }
 
 /// Shows what is about to be done and asks for a yes.

@@ -6,6 +6,7 @@ mod args;
 mod check;
 mod demo;
 mod generate;
+mod limits;
 mod list;
 mod open;
 mod report;

@@ -8,9 +8,11 @@ mod open_run;
 mod request;
 mod run;
 mod select;
+mod settled;
 mod walk;
 
 pub use request::{Action, Request, SkipReason};
 pub use run::{Chunk, OldExtent, Piece, Run};
 pub use select::{Inodes, Selection, compile_globs};
+pub use settled::Settled;
 pub use walk::{InlineItem, Skipped, Step, Walk};

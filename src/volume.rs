@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex};
 use zerocopy::FromBytes;
 
 use self::fault::FaultLog;
-use crate::device::Device;
+use crate::device::{Device, Latch};
 use crate::error::{Error, Result};
 use crate::format::{
     ChecksumKind, ChunkItem, Damage, DevItem, Key, KeyKind, Logical, RawKey, Stripe, Superblock,
@@ -51,6 +51,7 @@ pub struct Volume {
     /// By logical address.
     chunks: Vec<Chunk>,
     faults: FaultLog,
+    latch: Latch,
     /// Held while a stripe's parity is brought up to date, which needs its neighbours unchanged.
     parity: Mutex<()>,
 }
@@ -60,7 +61,8 @@ impl Volume {
     ///
     /// The superblock is that of the device with the highest generation. A device may be missing.
     pub fn open(devices: Vec<Arc<dyn Device>>) -> Result<Self> {
-        let (superblock, members, clashes) = member::gather(devices)?;
+        let latch = Latch::default();
+        let (superblock, members, clashes) = member::gather(devices, &latch)?;
         let checksum_kind = superblock.checksum_kind().map_err(Error::in_filesystem)?;
         let mut volume = Self {
             superblock,
@@ -70,6 +72,7 @@ impl Volume {
             dev_items: BTreeMap::new(),
             chunks: Vec::new(),
             faults: FaultLog::default(),
+            latch,
             parity: Mutex::new(()),
         };
         volume.add_system_chunks()?;

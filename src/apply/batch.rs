@@ -80,6 +80,11 @@ impl Batch {
         self.data_bytes
     }
 
+    /// Bytes of new data that is still to be written.
+    pub(super) fn unwritten_bytes(&self) -> u64 {
+        self.unwritten.iter().map(|(_, data)| data.len() as u64).sum()
+    }
+
     /// Number of extents to be replaced, and of leaves that change.
     pub(super) fn size(&self) -> (usize, usize) {
         (self.remap.olds.len(), self.leaves.len())
@@ -256,6 +261,9 @@ const fn feature_of(compression: Compression) -> Incompat {
 
 /// Writes data to the space that was taken for it.
 pub(super) fn write_data(forest: &Forest, data: Vec<(u64, Vec<u8>)>) -> Result<()> {
+    if !data.is_empty() {
+        forest.volume().recheck()?; // what is free for us may be in use by somebody else by now
+    }
     let sector = forest.volume().sector_size().into();
     let look_up = |at: Logical| Some(data_csums(forest, at.0, sector).ok()??.into());
     for (at, bytes) in data {

@@ -1,15 +1,16 @@
 //! The loop over windows, batches and passes.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use rayon::prelude::*;
 
 use crate::apply::batch::{Batch, Part, join_parts, write_data};
 use crate::apply::encode::{Encoded, Workers};
+use crate::apply::limits::{Limits, StopReason};
 use crate::apply::progress::{Observer, Outcome, Progress};
 use crate::error::{Error, Result};
+use crate::format::BlockGroupFlags;
 use crate::fs::Filesystem;
 use crate::plan::{InlineItem, Request, Run, Selection, SkipReason, Skipped, Step, Walk};
 use crate::txn::{Space, SpaceKind, add_chunk};
@@ -27,7 +28,7 @@ const BATCH_LEAF_BYTES: usize = 128 << 20;
 /// Passes after which to stop in any case. Each gains something, or it is the last; two or three are usual.
 const PASSES_MAX: u32 = 64;
 
-/// Rewrites what is selected as requested, until nothing is left to do or `stop` is set.
+/// Rewrites what is selected as requested, until nothing is left to do or a limit is reached.
 ///
 /// Everything committed stays when this fails or stops; what was not yet committed is as it was.
 ///
@@ -38,10 +39,13 @@ pub fn run(
     request: &Request,
     selection: &Selection,
     observer: &mut dyn Observer,
-    stop: &AtomicBool,
+    limits: Limits<'_>,
 ) -> Result<Outcome> {
     fs.writable()?;
     let space = Space::load(fs.forest())?;
+    let volume = fs.forest().volume();
+    let written_before = volume.bytes_written();
+    let device_bytes_per_mib = volume.device_bytes(BlockGroupFlags::DATA, 1 << 20);
     let mut job = Job {
         sector: fs.forest().volume().sector_size().into(),
         fs,
@@ -53,23 +57,27 @@ pub fn run(
         again: VecDeque::new(),
         progress: Progress::default(),
         observer,
+        limits,
+        written_before,
+        device_bytes_per_mib,
+        is_spent: false,
     };
     if selection.excluded > 0 {
         job.progress.skipped.insert(SkipReason::Excluded, selection.excluded);
     }
-    let mut is_stopped = false;
+    let mut stopped = None;
     for pass in 1..=PASSES_MAX {
         let commits = job.progress.commits;
         job.progress.pass = pass;
         job.progress.skipped.remove(&SkipReason::NoSpace);
-        is_stopped = job.pass(stop)?;
-        if is_stopped || job.progress.commits == commits || request.force {
+        stopped = job.pass()?;
+        if stopped.is_some() || job.progress.commits == commits || request.force {
             break;
         }
         job.walk.restart(selection);
     }
     job.observer.progress(&job.progress);
-    Ok(Outcome { progress: job.progress, is_stopped })
+    Ok(Outcome { progress: job.progress, stopped, settled: job.walk.into_settled() })
 }
 
 /// What was gathered to be encoded at a time.
@@ -112,29 +120,53 @@ struct Job<'a> {
     again: VecDeque<Run>,
     progress: Progress,
     observer: &'a mut dyn Observer,
+    limits: Limits<'a>,
+    /// Bytes that had been written to the devices before the run.
+    written_before: u64,
+    /// What goes to the devices for each MiB of data.
+    device_bytes_per_mib: u64,
+    /// Whether data was met that may not be written any more.
+    is_spent: bool,
     sector: u64,
 }
 
 impl Job<'_> {
-    /// Goes once through everything selected; tells whether it was stopped.
-    fn pass(&mut self, stop: &AtomicBool) -> Result<bool> {
+    /// Goes once through everything selected; tells why it was stopped, if it was.
+    fn pass(&mut self) -> Result<Option<StopReason>> {
         loop {
-            let is_stopped = stop.load(Ordering::Relaxed);
-            let window = if is_stopped { Window::default() } else { self.gather()? };
+            let stopped = self.reason_to_stop();
+            let window = if stopped.is_some() { Window::default() } else { self.gather()? };
             if window.is_empty() {
                 self.commit()?;
-                if is_stopped || self.again.is_empty() {
-                    return Ok(is_stopped);
+                if stopped.is_some() || self.again.is_empty() {
+                    return Ok(stopped);
                 }
                 continue;
             }
-            let encoded = self.encode(&window, stop)?;
+            let encoded = self.encode(&window)?;
             self.decide(window, encoded)?;
             if self.is_batch_full() {
                 self.commit()?;
             }
             self.observer.progress(&self.progress);
         }
+    }
+
+    fn reason_to_stop(&self) -> Option<StopReason> {
+        self.limits.reached().or_else(|| self.is_spent.then_some(StopReason::WriteLimit))
+    }
+
+    /// Bytes that went to the devices so far.
+    fn device_written(&self) -> u64 {
+        self.fs.forest().volume().bytes_written() - self.written_before
+    }
+
+    /// Whether so much more data may be written.
+    fn may_write(&self, data_bytes: u64) -> bool {
+        let is_first = self.progress.commits == 0 && self.batch.is_empty();
+        let data_bytes = data_bytes + self.batch.unwritten_bytes();
+        let more = data_bytes.saturating_mul(self.device_bytes_per_mib) >> 20;
+        is_first || self.device_written().saturating_add(more) <= self.limits.write_max
     }
 
     /// Whether it is time to commit.
@@ -158,7 +190,7 @@ impl Job<'_> {
                 return Ok(window);
             }
         }
-        while !window.is_full() {
+        while !window.is_full() && self.limits.reached().is_none() {
             match self.walk.next(self.fs.forest())? {
                 Some(Step::Run(run)) => window.add(run),
                 Some(Step::Inline(item)) => window.inline.push(item),
@@ -170,10 +202,11 @@ impl Job<'_> {
     }
 
     /// Encodes a window on all cores, and meanwhile writes what the window before it left to be written. What is not
-    /// encoded when `stop` is set comes back as [`Error::Cancelled`].
-    fn encode(&mut self, window: &Window, stop: &AtomicBool) -> Result<EncodedWindow> {
+    /// encoded when the run has to stop comes back as [`Error::Cancelled`].
+    fn encode(&mut self, window: &Window) -> Result<EncodedWindow> {
         let unwritten = self.batch.take_unwritten();
         let (forest, request, workers) = (self.fs.forest(), &self.request, &self.workers);
+        let limits = self.limits;
         let chunks: Vec<_> = window
             .runs
             .iter()
@@ -184,7 +217,7 @@ impl Job<'_> {
             let chunks: Vec<Result<Encoded>> = chunks
                 .into_par_iter()
                 .map(|(run, chunk)| {
-                    if stop.load(Ordering::Relaxed) {
+                    if limits.reached().is_some() {
                         return Err(Error::Cancelled);
                     }
                     workers.encode_chunk(forest, request, run, chunk)
@@ -233,7 +266,7 @@ impl Job<'_> {
     }
 
     fn decide_run(&mut self, run: Run, encoded: Result<Vec<Encoded>>) -> Result<()> {
-        if matches!(encoded, Err(Error::Cancelled)) {
+        if self.is_spent || matches!(encoded, Err(Error::Cancelled)) {
             return Ok(());
         }
         let bytes = run.data_bytes();
@@ -253,6 +286,10 @@ impl Job<'_> {
         if !self.request.accepts(&run, new_bytes, parts.len(), self.sector) {
             self.walk.settle(&run);
             self.skip_run(&run, SkipReason::NoGain);
+            return Ok(());
+        }
+        if !self.may_write(new_bytes) {
+            self.is_spent = true;
             return Ok(());
         }
         let Err(mut back) = self.batch.add(&mut self.space, self.sector, run, parts) else {
@@ -287,6 +324,7 @@ impl Job<'_> {
         let added = add_chunk(self.fs.forest_mut(), &mut self.space, kind)?;
         let Some(committed) = added else { return Ok(false) };
         self.progress.written += committed.metadata_bytes;
+        self.progress.device_written = self.device_written();
         self.progress.commits += 1;
         self.progress.generation = committed.generation;
         Ok(true)
@@ -311,6 +349,7 @@ impl Job<'_> {
             }
             Err(error) => return Err(error),
         };
+        self.progress.device_written = self.device_written();
         let progress = &mut self.progress;
         for run in batch.runs() {
             progress.replaced_disk += run.disk_bytes();

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::{SkipReason, Skipped};
+use crate::apply::StopReason;
+use crate::plan::{Settled, SkipReason, Skipped};
 
 /// How far a run has come. All amounts are bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Contents that were read and decided upon.
     pub examined: u64,
-    /// New data extents and tree blocks, each copy counted once.
+    /// New data extents and tree blocks, each counted once however many copies there are.
     pub written: u64,
+    /// What went to the devices for it: with all copies, parity and superblocks.
+    pub device_written: u64,
     /// Disk usage of the extents that were replaced.
     pub replaced_disk: u64,
     /// Disk usage of the extents that replace them.
@@ -61,8 +64,10 @@ impl Observer for Silent {
 pub struct Outcome {
     /// Where it ended.
     pub progress: Progress,
-    /// Whether it was asked to stop before its end.
-    pub is_stopped: bool,
+    /// Why it stopped before its end, if it did.
+    pub stopped: Option<StopReason>,
+    /// What the run that goes on need not look at.
+    pub settled: Settled,
 }
 
 impl Outcome {

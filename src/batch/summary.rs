@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::apply::Outcome;
+use crate::apply::{Outcome, StopReason};
 use crate::usage::Tally;
 
 /// The last line of a run. All amounts are bytes.
@@ -19,12 +19,39 @@ pub(super) struct Summary {
     extents_rewritten: u64,
     inline_rewritten: u64,
     bytes_written: u64,
+    device_bytes_written: u64,
     commits: u64,
     generation: u64,
     stopped: bool,
+    stop_reason: Option<&'static str>,
     skipped: BTreeMap<&'static str, u64>,
     #[serde(skip)]
     reasons: Vec<(String, u64)>,
+    #[serde(skip)]
+    stop_text: Option<String>,
+}
+
+/// The last line of a run that was stopped before it had begun to write.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "summary")]
+pub(super) struct StoppedEarly {
+    commits: u64,
+    stopped: bool,
+    stop_reason: &'static str,
+    #[serde(skip)]
+    stop_text: String,
+}
+
+impl StoppedEarly {
+    pub(super) fn new(why: StopReason) -> Self {
+        let stop_text = why.to_string();
+        Self { commits: 0, stopped: true, stop_reason: why.name(), stop_text }
+    }
+
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        format!("Stopped before anything was written: {}.\n", self.stop_text)
+    }
 }
 
 impl Summary {
@@ -39,9 +66,12 @@ impl Summary {
             extents_rewritten: progress.extents_rewritten,
             inline_rewritten: progress.inline_rewritten,
             bytes_written: progress.written,
+            device_bytes_written: progress.device_written,
             commits: progress.commits,
             generation: progress.generation,
-            stopped: outcome.is_stopped,
+            stopped: outcome.stopped.is_some(),
+            stop_reason: outcome.stopped.map(StopReason::name),
+            stop_text: outcome.stopped.map(|why| why.to_string()),
             skipped: progress.skipped.iter().map(|(why, count)| (why.name(), *count)).collect(),
             reasons: progress
                 .skipped
@@ -80,9 +110,10 @@ impl Summary {
                 self.reasons.iter().map(|(why, count)| format!("{count} {why}")).collect();
             let _ = writeln!(text, "Extents left as they were: {}", reasons.join(", "));
         }
-        if self.stopped {
-            text.push_str(
-                "Stopped before the end; what was committed stays. Run again to go on.\n",
+        if let Some(why) = &self.stop_text {
+            let _ = writeln!(
+                text,
+                "Stopped before the end, {why}; what was committed stays. Run again to go on.",
             );
         }
         if is_dry_run {

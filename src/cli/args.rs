@@ -3,12 +3,14 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use btrpress::compress::Target;
 use btrpress::report::Units;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use super::limits;
 use super::open::Place;
 
 const EXAMPLES: &str = "\
@@ -23,9 +25,9 @@ Examples:
 
 Exit status:
   0  done
-  1  failed; the filesystem is as of the last commit
+  1  failed, or stopped by a signal or limit; the filesystem is as of the last commit
   2  wrong usage
-  3  refused: in use, or in a state that must not be written
+  3  refused: in use, or in a state that must not be written; the filesystem is as of the last commit
   4  done, but some extents were skipped because their data is damaged
   5  stopped for lack of space; what was done stays done";
 
@@ -41,7 +43,8 @@ Examples:
   btrpress recompress disk.img --to zstd:15 --dry-run
   btrpress --batch recompress /dev/sdb1 --to zstd:15
   btrpress --batch recompress disk.img --to lzo --path home --exclude '*.iso' --only-uncompressed
-  btrpress --batch recompress disk.img --to none";
+  btrpress --batch recompress disk.img --to none
+  btrpress --batch recompress /dev/sdb1 --to zstd:19 --max-time 8h   # as far as it gets tonight";
 
 const DEFRAG_EXAMPLES: &str = "\
 Examples:
@@ -176,6 +179,15 @@ pub(crate) struct RunArgs {
     /// Leave out what matches: names, or whole paths if there is a slash in it.
     #[arg(long = "exclude", value_name = "GLOB")]
     pub(crate) excludes: Vec<String>,
+
+    /// Stop at a commit after so long: seconds, or 90s, 10m, 2h, 1d. Counts from the start, the check included.
+    #[arg(long, value_name = "DURATION", value_parser = limits::duration)]
+    pub(crate) max_time: Option<Duration>,
+
+    /// Stop at a commit before more than this is written: bytes, or 500K, 10M, 2G, 1T. Counts what goes to all devices,
+    /// with every copy; only metadata of the last commit may come on top.
+    #[arg(long, value_name = "BYTES", value_parser = limits::bytes)]
+    pub(crate) max_write: Option<u64>,
 
     /// Do everything but write.
     #[arg(long)]

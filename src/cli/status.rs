@@ -4,6 +4,11 @@ use std::io;
 
 use btrpress::error::Error;
 
+/// Whether the disk that holds an image is full.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 /// The exit status for an error; see `--help`.
 pub(crate) fn exit_status(error: &anyhow::Error) -> u8 {
     if error.chain().any(|cause| {
@@ -15,6 +20,7 @@ pub(crate) fn exit_status(error: &anyhow::Error) -> u8 {
     match error.downcast_ref::<Error>() {
         Some(Error::Refused(_) | Error::InUse { .. } | Error::Unsupported(_)) => 3,
         Some(Error::NoSpace(_)) => 5,
+        Some(Error::Io { source, .. }) if is_full(source) => 5,
         _ => 1,
     }
 }

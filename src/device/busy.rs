@@ -4,24 +4,45 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Who uses the image file with this metadata, and what to do about it.
-pub(super) fn user_of_image(image: &Metadata) -> Option<String> {
-    let backed = |name: &str| {
-        let file = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()?;
-        let file = fs::metadata(file.trim_end_matches('\n')).ok()?;
-        (file.dev() == image.dev() && file.ino() == image.ino()).then_some(())
-    };
-    let name = block_devices()
-        .into_iter()
-        .filter(|name| name.starts_with("loop"))
-        .find(|name| backed(name).is_some())?;
+/// Who uses the image file or block device with this metadata through a loop device, and what to do about it. The kernel
+/// asks nobody before it sets one up, not even over a block device that is open for exclusive use.
+pub(super) fn user_through_loop(below: &Metadata) -> Option<String> {
+    let loops: Vec<String> =
+        block_devices().into_iter().filter(|name| name.starts_with("loop")).collect();
+    // A loop device is just another way to what is behind it, and there may be more than one.
+    let own = loops.iter().find(|name| is_device(name, below));
+    let behind = own.and_then(|name| backing_file(name));
+    let name = loops.iter().filter(|name| Some(*name) != own).find(|name| {
+        backing_file(name).is_some_and(|file| {
+            is_same(&file, below) || behind.as_ref().is_some_and(|behind| is_same(&file, behind))
+        })
+    })?;
     let device = format!("/dev/{name}");
     let used =
-        fs::metadata(&device).ok().and_then(|loop_device| user_of_block(&name, loop_device.rdev()));
+        fs::metadata(&device).ok().and_then(|loop_device| user_of_block(name, loop_device.rdev()));
     Some(match used {
         Some(used) => format!("{device} is set up on it, which {used}"),
         None => format!("{device} is set up on it; detach it with `losetup -d {device}`"),
     })
+}
+
+/// What a loop device shows.
+fn backing_file(name: &str) -> Option<Metadata> {
+    let file = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()?;
+    fs::metadata(file.trim_end_matches('\n')).ok()
+}
+
+fn is_device(name: &str, known: &Metadata) -> bool {
+    known.file_type().is_block_device()
+        && fs::metadata(format!("/dev/{name}")).is_ok_and(|device| device.rdev() == known.rdev())
+}
+
+fn is_same(one: &Metadata, two: &Metadata) -> bool {
+    match (one.file_type().is_block_device(), two.file_type().is_block_device()) {
+        (true, true) => one.rdev() == two.rdev(),
+        (false, false) => (one.dev(), one.ino()) == (two.dev(), two.ino()),
+        _ => false,
+    }
 }
 
 /// Who uses the block device at `path`, and what to do about it; for when the kernel has said that somebody does.

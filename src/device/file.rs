@@ -23,7 +23,7 @@ pub struct FileDevice {
 /// What was opened; it decides what must be checked before each commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// An image file that is written. Loop devices over it ask for no lock.
+    /// An image file that is written, and locked.
     Image,
     /// A block device that is written. As long as it is open, the kernel lets no other exclusive user in.
     Block,
@@ -67,21 +67,31 @@ fn open_device(path: &Path) -> Result<File> {
     // The kernel knows exclusive users of block devices: mounts, swap, device mapper, MD.
     let exclusive = OFlags::EXCL.bits().cast_signed();
     let opened = OpenOptions::new().read(true).write(true).custom_flags(exclusive).open(path);
-    opened.map_err(|source| match source.kind() {
+    let file = opened.map_err(|source| match source.kind() {
         io::ErrorKind::ResourceBusy => {
             Error::InUse { path: path.to_owned(), by: busy::user_of_device(path) }
         }
         _ => Error::Io { device: path.display().to_string(), source },
-    })
+    })?;
+    no_loop_device_is_over(path, &file)?;
+    Ok(file)
 }
 
 /// Opens an image file for writing, with nobody else using it.
 fn open_image(path: &Path) -> Result<File> {
     let io = |source| Error::Io { device: path.display().to_string(), source };
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
+    lock_image(path, &file)?;
+    no_loop_device_is_over(path, &file)?;
+    Ok(file)
+}
+
+/// Locks an image file, or makes sure that it still is: closing any other handle of it gives up the second lock.
+fn lock_image(path: &Path, file: &File) -> Result<()> {
+    let io = |source| Error::Io { device: path.display().to_string(), source };
     // The first lock keeps other runs of this program out, the second notices virtual machines, which use such locks.
     let alone = FlockOperation::NonBlockingLockExclusive;
-    for locked in [flock(&file, alone), fcntl_lock(&file, alone)] {
+    for locked in [flock(file, alone), fcntl_lock(file, alone)] {
         match locked {
             // Some network filesystems have no locks.
             Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => {}
@@ -92,14 +102,13 @@ fn open_image(path: &Path) -> Result<File> {
             Err(other) => return Err(io(other.into())),
         }
     }
-    check_image(path, &file)?;
-    Ok(file)
+    Ok(())
 }
 
-/// Fails if an image file backs a loop device, mounted or not.
-fn check_image(path: &Path, file: &File) -> Result<()> {
+/// Fails if a loop device is over an image file or block device, mounted or not.
+fn no_loop_device_is_over(path: &Path, file: &File) -> Result<()> {
     let io = |source| Error::Io { device: path.display().to_string(), source };
-    match busy::user_of_image(&file.metadata().map_err(io)?) {
+    match busy::user_through_loop(&file.metadata().map_err(io)?) {
         Some(by) => Err(Error::InUse { path: path.to_owned(), by }),
         None => Ok(()),
     }
@@ -141,6 +150,12 @@ impl Device for FileDevice {
     }
 
     fn recheck(&self) -> Result<()> {
-        if self.kind == Kind::Image { check_image(&self.path, &self.file) } else { Ok(()) }
+        if self.kind == Kind::ReadOnly {
+            return Ok(());
+        }
+        if self.kind == Kind::Image {
+            lock_image(&self.path, &self.file)?;
+        }
+        no_loop_device_is_over(&self.path, &self.file)
     }
 }

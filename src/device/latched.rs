@@ -1,14 +1,29 @@
 //! No second try after a failure.
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::Device;
 use crate::error::Result;
 
-/// What devices share that must all stop once one has failed: the name of that one.
+/// What devices share that must all stop once one has failed.
 #[derive(Debug, Clone, Default)]
-pub struct Latch(Arc<OnceLock<String>>);
+pub struct Latch(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The name of the device that failed.
+    failed: OnceLock<String>,
+    bytes_written: AtomicU64,
+}
+
+impl Latch {
+    /// Bytes written so far to all of its devices.
+    pub fn bytes_written(&self) -> u64 {
+        self.0.bytes_written.load(Ordering::Relaxed)
+    }
+}
 
 /// The error of a write that isn't tried, since an earlier one failed. It is inside of the [`io::Error`].
 #[derive(Debug, Clone, thiserror::Error)]
@@ -33,7 +48,7 @@ impl<D: Device> Latched<D> {
     }
 
     fn unless_failed(&self, write: impl FnOnce(&D) -> io::Result<()>) -> io::Result<()> {
-        let Latch(failed) = &self.latch;
+        let failed = &self.latch.0.failed;
         if let Some(device) = failed.get() {
             let failed = AlreadyFailed { device: device.clone() };
             return Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, failed));
@@ -58,7 +73,9 @@ impl<D: Device> Device for Latched<D> {
     }
 
     fn write_at(&self, byte: u64, from: &[u8]) -> io::Result<()> {
-        self.unless_failed(|below| below.write_at(byte, from))
+        self.unless_failed(|below| below.write_at(byte, from))?;
+        self.latch.0.bytes_written.fetch_add(from.len() as u64, Ordering::Relaxed);
+        Ok(())
     }
 
     fn flush(&self) -> io::Result<()> {

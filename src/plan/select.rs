@@ -7,6 +7,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use crate::error::Result;
 use crate::format::FileKind;
 use crate::fs::{Filesystem, Location, Target};
+use crate::plan::Settled;
 
 /// Inodes of one subvolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct Selection {
     pub subvolumes: BTreeMap<u64, Inodes>,
     /// How many files and directories were left out because a pattern matches.
     pub excluded: u64,
+    /// What an earlier run for the same request has settled.
+    pub settled: Settled,
 }
 
 /// Compiles patterns for [`Selection::resolve`]. A pattern without a slash matches names, one with slashes whole paths.

@@ -17,7 +17,7 @@ use crate::format::{
 };
 use crate::fs::DataExtent;
 use crate::plan::open_run::OpenRun;
-use crate::plan::{Action, Inodes, Request, Run, Selection, SkipReason};
+use crate::plan::{Action, Inodes, Request, Run, Selection, Settled, SkipReason};
 use crate::tree::Forest;
 use crate::usage::SectorSet;
 
@@ -72,10 +72,7 @@ pub struct Walk {
     seen: HashSet<u64>,
     /// Extents that were decided upon in this pass.
     done: SectorSet,
-    /// Extents that, as a run of their own, were found to be as good as they get.
-    settled: SectorSet,
-    /// Other runs that were found to be so.
-    settled_runs: HashSet<u64>,
+    settled: Settled,
     is_first_pass: bool,
 }
 
@@ -101,8 +98,7 @@ impl Walk {
             ready: VecDeque::new(),
             seen: HashSet::new(),
             done: SectorSet::default(),
-            settled: SectorSet::default(),
-            settled_runs: HashSet::new(),
+            settled: selection.settled.clone(),
             is_first_pass: true,
         };
         walk.start(selection);
@@ -140,11 +136,11 @@ impl Walk {
         }
         for old in old_extents {
             self.done.remove(old);
-            self.settled.remove(old);
+            self.settled.extents.remove(old);
         }
         for new in new_extents {
             self.done.insert(new);
-            self.settled.insert(new);
+            self.settled.extents.insert(new);
         }
         // Blocks on the path may have moved; the key to go on from is known.
         if !self.path.is_empty() {
@@ -160,9 +156,14 @@ impl Walk {
     /// Notes that `run` was left as it is, and would be again.
     pub fn settle(&mut self, run: &Run) {
         match run.extents.as_slice() {
-            [only] => drop(self.settled.insert(only.data.bytenr)),
-            _ => drop(self.settled_runs.insert(fingerprint(run))),
+            [only] => drop(self.settled.extents.insert(only.data.bytenr)),
+            _ => drop(self.settled.runs.insert(fingerprint(run))),
         }
+    }
+
+    /// What is settled by now.
+    pub fn into_settled(self) -> Settled {
+        self.settled
     }
 
     /// The next step; `None` at the end of the pass.
@@ -374,7 +375,7 @@ impl Walk {
     fn close_run(&mut self, forest: &Forest) -> Result<()> {
         let Some(open) = self.open.take() else { return Ok(()) };
         if let Some(only) = open.only_extent()
-            && self.settled.contains(only)
+            && self.settled.extents.contains(only)
         {
             return Ok(());
         }
@@ -390,8 +391,8 @@ impl Walk {
 
     fn is_settled(&self, run: &Run) -> bool {
         match run.extents.as_slice() {
-            [only] => self.settled.contains(only.data.bytenr),
-            _ => self.settled_runs.contains(&fingerprint(run)),
+            [only] => self.settled.extents.contains(only.data.bytenr),
+            _ => self.settled.runs.contains(&fingerprint(run)),
         }
     }
 }

@@ -10,7 +10,7 @@ const SECTOR_BITS: u32 = 12;
 
 /// A set of addresses of sectors: a bit each, in pages that exist where a bit is set. Extents of 128 KiB take about 4
 /// bytes each, however many there are.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SectorSet {
     pages: HashMap<u64, [u64; PAGE_BITS as usize / 64]>,
 }
@@ -46,6 +46,17 @@ impl SectorSet {
         self.pages.get(&page).is_some_and(|page| page[word] & mask != 0)
     }
 
+    /// The addresses in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = u64> {
+        let mut pages: Vec<_> = self.pages.iter().collect();
+        pages.sort_unstable_by_key(|(page, _)| **page);
+        pages.into_iter().flat_map(|(page, words)| {
+            let bits =
+                (0..PAGE_BITS).filter(|bit| words[(bit / 64) as usize] >> (bit % 64) & 1 == 1);
+            bits.map(move |bit| (page * PAGE_BITS + bit) << SECTOR_BITS)
+        })
+    }
+
     /// Takes everything out.
     pub fn clear(&mut self) {
         self.pages.clear();
@@ -66,6 +77,7 @@ mod tests {
         for address in addresses {
             assert!(!set.insert(address) && set.contains(address));
         }
+        assert!(set.iter().eq(addresses));
         set.remove(4096);
         assert!(!set.contains(4096) && set.contains(0));
     }

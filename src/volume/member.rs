@@ -129,9 +129,9 @@ fn read_primary(device: &dyn Device) -> Result<Superblock> {
 /// Reads the superblocks of `devices` and sorts them out.
 pub(super) fn gather(
     devices: Vec<Arc<dyn Device>>,
+    latch: &Latch,
 ) -> Result<(Superblock, Vec<Member>, Vec<Clash>)> {
     let mut found = Vec::with_capacity(devices.len());
-    let latch = Latch::default();
     for device in devices {
         let device: Arc<dyn Device> = Arc::new(Latched::over(device, latch.clone()));
         let superblock = read_primary(&*device)?;

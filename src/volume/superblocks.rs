@@ -5,13 +5,14 @@ use zerocopy::IntoBytes;
 use super::member::read_superblock;
 use super::{Member, Volume};
 use crate::error::{Error, Refusal, Result};
-use crate::format::{SUPERBLOCK_OFFSETS, Superblock};
+use crate::format::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
 
 impl Volume {
     /// Makes `superblock` the filesystem's, on every device, each with its own device item ([`set_dev_item`]); the
     /// one in `superblock` is not looked at.
     ///
-    /// Everything that it points to must have been flushed. The primaries, which alone count, are durable before the
+    /// Everything that it points to must have been flushed. Nothing is written when somebody else uses the devices or
+    /// has changed the filesystem meanwhile. The primaries, which alone count, are durable before the
     /// copies are touched, so that at every moment each device has a whole superblock.
     ///
     /// [`set_dev_item`]: Self::set_dev_item
@@ -19,6 +20,7 @@ impl Volume {
         if let Some(&devid) = self.missing_devices().first() {
             return Err(Refusal::MissingDevice { devid }.into());
         }
+        self.recheck()?; // the flush before may have taken long
         let [primary, ..] = SUPERBLOCK_OFFSETS;
         for member in &self.members {
             member.write_superblock(superblock, primary)?;
@@ -40,14 +42,16 @@ impl Volume {
         Ok(())
     }
 
-    /// Looks again whether somebody else uses the devices or has changed the filesystem; to be called before each
-    /// commit.
+    /// Looks again whether somebody else uses the devices or has changed the filesystem; to be called before data or
+    /// tree blocks are written.
     pub fn recheck(&self) -> Result<()> {
         let [primary, ..] = SUPERBLOCK_OFFSETS;
         for member in &self.members {
             member.device.recheck()?;
-            let now = read_superblock(&*member.device, primary)?;
-            if now.csum != member.superblock.csum {
+            let mut now = [0; SUPERBLOCK_SIZE];
+            let read = member.device.read_at(primary, &mut now);
+            read.map_err(|source| member.error(primary, source))?;
+            if now != member.superblock.as_bytes() {
                 return Err(Refusal::Changed { device: member.name() }.into());
             }
         }

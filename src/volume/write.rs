@@ -4,7 +4,7 @@ use std::io;
 
 use super::{Chunk, LookUp, Member, STRIPE_LEN, Volume};
 use crate::error::{Error, Refusal, Result};
-use crate::format::Logical;
+use crate::format::{BlockGroupFlags, Logical};
 
 impl Volume {
     /// Writes a range, which must lie in one chunk, to all its copies, and brings parity up to date.
@@ -64,6 +64,22 @@ impl Volume {
             offset = offset.saturating_add(len);
         }
         Ok(())
+    }
+
+    /// Bytes that go to all devices when `bytes` of one of these kinds are written in long pieces: with all copies and
+    /// parity.
+    pub fn device_bytes(&self, kinds: BlockGroupFlags, bytes: u64) -> u64 {
+        let of_kind = self.chunks.iter().filter(|chunk| chunk.flags.intersects(kinds));
+        let on_devices = of_kind.map(|chunk| {
+            let stripes = chunk.stripes.len() as u64;
+            bytes.saturating_mul(stripes).div_ceil(chunk.data_width().max(1) as u64)
+        });
+        on_devices.max().unwrap_or(bytes)
+    }
+
+    /// Bytes written so far to all devices: data, tree blocks and superblocks, with all copies and parity.
+    pub fn bytes_written(&self) -> u64 {
+        self.latch.bytes_written()
     }
 
     /// Returns once every earlier write is durable on every device.

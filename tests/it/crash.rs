@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use btrpress::apply::{self, Silent};
+use btrpress::apply::{self, Limits, Silent};
 use btrpress::device::{Device, Memory, Sampling};
 use btrpress::fs::Filesystem;
 use btrpress::plan::{Action, Request, Selection, compile_globs};
@@ -54,7 +54,8 @@ fn press_all(
     let mut fs = Filesystem::open(devices)?;
     let globs = compile_globs(&[]).expect("no pattern is malformed");
     let selection = Selection::resolve(&fs, &[], &globs)?;
-    apply::run(&mut fs, request, &selection, &mut Silent, &AtomicBool::new(false))
+    let stop = AtomicBool::new(false);
+    apply::run(&mut fs, request, &selection, &mut Silent, Limits::flag(&stop))
 }
 
 /// A fixture's only device, in memory.

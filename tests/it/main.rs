@@ -13,6 +13,7 @@ mod oracle;
 mod profiles;
 mod read;
 mod report;
+mod stop;
 mod tidy;
 mod tool;
 mod tui;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::census::Census;
 use super::lookup::select;
 use super::{Opened, Shared, chain};
-use crate::apply::{self, Observer};
+use crate::apply::{self, Limits, Observer};
 use crate::check;
 use crate::device::Access;
 use crate::error::{Error, Refusal, Result};
@@ -143,13 +143,13 @@ fn write(
         names: Names { paths: paths.collect(), fs: None, last: None },
         told: Instant::now().checked_sub(TELL_EVERY),
     };
-    let stop = &shared.control.stop;
-    let result = apply::run(&mut fs, &engine_request(request), selection, &mut watcher, stop);
+    let limits = Limits::flag(&shared.control.stop);
+    let result = apply::run(&mut fs, &engine_request(request), selection, &mut watcher, limits);
     if let Ok(outcome) = &result {
         watcher.tell(&outcome.progress);
     }
     match result {
-        Ok(outcome) if outcome.is_stopped => End::Stopped,
+        Ok(outcome) if outcome.stopped.is_some() => End::Stopped,
         Ok(outcome) if outcome.skipped(SkipReason::NoSpace) > 0 => End::NoSpace,
         Ok(_) => End::Done,
         Err(Error::Cancelled) => End::Stopped,
