@@ -25,7 +25,8 @@ struct Part {
     /// File bytes from the first extent's start to the last one's end.
     span: Option<(u64, u64)>,
     nbytes: u64,
-    has_gap: bool,
+    /// Where the first hole without an item starts.
+    gap: Option<u64>,
     has_overlap: bool,
     /// Extents whose data lacks a checksum.
     unsummed: u64,
@@ -54,16 +55,16 @@ impl Part {
         self.name_bytes = self.name_bytes.saturating_add(next.name_bytes);
         self.nbytes = self.nbytes.saturating_add(next.nbytes);
         self.unsummed = self.unsummed.saturating_add(next.unsummed);
-        self.has_gap |= next.has_gap;
         self.has_overlap |= next.has_overlap;
         self.span = match (self.span, next.span) {
             (Some((start, end)), Some((next_start, next_end))) => {
-                self.has_gap |= end < next_start;
+                self.gap = self.gap.or((end < next_start).then_some(end));
                 self.has_overlap |= end > next_start;
                 Some((start, next_end))
             }
             (span, next) => span.or(next),
         };
+        self.gap = self.gap.or(next.gap);
         self
     }
 
@@ -97,7 +98,10 @@ impl Part {
         let has_holes = !check.forest.superblock().incompat().contains(Incompat::NO_HOLES);
         if has_holes && item.is_file() {
             let (start, end) = self.span.unwrap_or_default();
-            if self.has_gap || start > 0 || end < item.size.get() {
+            let size = item.size.get();
+            // What is preallocated behind the end needs no item before it.
+            let first = if start > 0 { Some(0) } else { self.gap };
+            if first.is_some_and(|gap| gap < size) || end < size {
                 findings.rule(at(), "a part of the file has no extent");
             }
         }
