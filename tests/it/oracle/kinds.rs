@@ -128,6 +128,7 @@ fn grow(mount: &Mount) {
             &content(Content::Text, number, size_bytes),
         );
     }
+    workload::reserve_beyond(&at("work/small.15"));
     workload::write(&at("work/nested/text"), &content(Content::Text, 7, MIB));
     workload::write(&at("default/records"), &content(Content::Records, 8, MIB));
     mount.sync();

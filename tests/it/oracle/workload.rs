@@ -393,6 +393,15 @@ fn truncate(path: &Path, len_bytes: u64) {
 }
 
 /// Makes `to` share all of `from`'s data.
+/// Reserves space behind the end of a short file and gives the first part of it back: no item then tells of what lies
+/// between.
+pub(crate) fn reserve_beyond(path: &Path) {
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    for (mode, length) in [(FallocateFlags::KEEP_SIZE, 152 * KIB), (punch, 40 * KIB)] {
+        rustix::fs::fallocate(open(path), mode, 4 * KIB, length).expect("fallocate");
+    }
+}
+
 pub(crate) fn reflink(from: &Path, to: &Path) {
     rustix::fs::ioctl_ficlone(open(to), File::open(from).expect("open")).expect("clone");
 }
