@@ -1,6 +1,7 @@
 //! The runs that ask nothing, or one question: usage before, apply, usage after, and a report of it. Progress goes to
 //! standard error (a bar on a terminal, plain lines elsewhere), or as JSON lines to standard output.
 
+mod damage;
 mod progress;
 mod resume;
 mod summary;
@@ -95,11 +96,8 @@ pub fn run(fs: &mut Filesystem, options: &Options, limits: Limits<'_>) -> anyhow
         _ => format!("stopped after {commits} commits, which stay"),
     })?;
     resume.keep(options, &outcome);
-    for skipped in &damaged {
-        let (root, ino, offset) = skipped.place;
-        let path = fs.path_of_inode(root, ino).unwrap_or_default();
-        let path = display_path(&path);
-        eprintln!("{path}: left as it was: {} data at offset {offset}", skipped.reason);
+    for (path, what) in damage::files(fs, &damaged) {
+        eprintln!("{}: left as it was: {what}", display_path(&path));
     }
     let after = tally(fs, &options.paths, &mut unwatched)?;
     let summary = Summary::new(&before, &after, &outcome);

@@ -90,8 +90,14 @@ pub enum Refusal {
         "the superblock flags {0:#x} show an unfinished conversion or a metadata dump; finish it with `btrfstune` first"
     )]
     SuperFlags(u64),
-    #[error("it is a seed device; filesystems that sprouted from it would be lost")]
+    #[error(
+        "it is a seed device, and what sprouted from it would be lost; if nothing did, `btrfstune -S 0` ends that"
+    )]
     Seed,
+    #[error(
+        "it has sprouted from a seed device and still needs it; mount it and `btrfs device remove` the seed first"
+    )]
+    Sprout,
     #[error("it is zoned; only the kernel can write that")]
     Zoned,
     #[error("it uses the feature {0}, which btrpress can only read")]
@@ -108,10 +114,14 @@ pub enum Refusal {
     Relocation,
     #[error("its superblock counts {superblock} devices, but its chunk tree lists {listed}")]
     DeviceCount { superblock: u64, listed: u64 },
+    #[error(
+        "{path} has the filesystem's id, but is not one of its devices; give all those that are, and without it"
+    )]
+    Stranger { path: String },
     #[error("device {devid} is missing")]
     MissingDevice { devid: u64 },
     #[error(
-        "its devices are of different generations ({0} and {1}); mount it once with all devices"
+        "its devices are of different generations ({0} and {1}); mount it with all of them and run `btrfs scrub`"
     )]
     Generations(u64, u64),
     #[error("{path} is smaller than the filesystem says its device is ({have} of {need} bytes)")]

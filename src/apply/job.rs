@@ -248,7 +248,7 @@ impl Job<'_> {
                 Ok(None) => {}
                 Err(error) if error.is_corrupt() => {
                     let place = (item.leaf.owner(), item.key.objectid, item.key.offset);
-                    self.skip(Skipped { reason: SkipReason::Damaged, place });
+                    self.skip(Skipped { reason: SkipReason::Damaged, place, extent: None });
                 }
                 Err(error) => return Err(error),
             }
@@ -378,8 +378,8 @@ impl Job<'_> {
     }
 
     fn skip_run(&mut self, run: &Run, reason: SkipReason) {
-        for _ in &run.extents {
-            self.skip(Skipped { reason, place: run.place });
+        for extent in &run.extents {
+            self.skip(Skipped { reason, place: run.place, extent: Some(extent.data) });
         }
     }
 

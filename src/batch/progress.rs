@@ -16,7 +16,7 @@ use crate::plan::Skipped;
 const LINE_EVERY: Duration = Duration::from_secs(5);
 /// Time between two steps of a bar that has nothing new to show.
 const BAR_EVERY: Duration = Duration::from_millis(250);
-/// Damaged places that are named one by one.
+/// Damaged extents whose files are named.
 const DAMAGED_MAX: usize = 1000;
 
 /// Shows progress as the options ask for.

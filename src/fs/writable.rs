@@ -2,7 +2,7 @@
 
 use super::{Filesystem, TOP_DIR};
 use crate::error::{Refusal, Result};
-use crate::format::{CompatRo, Incompat, Key, KeyKind, SuperFlags, tree_id};
+use crate::format::{CompatRo, Incompat, Key, KeyKind, RootItem, SuperFlags, tree_id};
 use crate::volume::Member;
 
 /// Byte of a device replacement's item where its state is (`btrfs_dev_replace_item`).
@@ -71,8 +71,14 @@ impl Filesystem {
             }
             .into());
         }
-        if !volume.seed_devices().is_empty() || volume.members().iter().any(Member::is_seed) {
+        if !volume.seed_devices().is_empty() {
+            return Err(Refusal::Sprout.into());
+        }
+        if volume.members().iter().any(Member::is_seed) {
             return Err(Refusal::Seed.into());
+        }
+        if let Some(stranger) = volume.strangers().next() {
+            return Err(Refusal::Stranger { path: stranger.name() }.into());
         }
         if let Some(&devid) = volume.missing_devices().first() {
             return Err(Refusal::MissingDevice { devid }.into());
@@ -112,7 +118,7 @@ impl Filesystem {
             }
         }
         for (id, entry) in self.forest.roots() {
-            if tree_id::is_subvolume(*id) && entry.item.refs.get() == 0 {
+            if tree_id::is_subvolume(*id) && is_half_deleted(&entry.item) {
                 return Err(Refusal::SubvolumeDeletion(*id).into());
             }
         }
@@ -139,4 +145,10 @@ impl Filesystem {
         }
         Ok(())
     }
+}
+
+/// Whether a tree is being deleted and some of it is gone already. One whose deletion has not begun is as whole as any
+/// other.
+fn is_half_deleted(item: &RootItem) -> bool {
+    item.refs.get() == 0 && (item.drop_progress.objectid.get() != 0 || item.drop_level != 0)
 }

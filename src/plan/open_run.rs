@@ -117,7 +117,7 @@ impl OpenRun {
             let (extent, referenced) = match locate(forest, data, charged_since)? {
                 Ok(found) => found,
                 Err(reason) => {
-                    skipped.push(Skipped { reason, place: self.place });
+                    skipped.push(Skipped { reason, place: self.place, extent: Some(data) });
                     continue;
                 }
             };

@@ -49,8 +49,10 @@ pub struct InlineItem {
 pub struct Skipped {
     /// Why.
     pub reason: SkipReason,
-    /// Subvolume, inode and file offset.
+    /// Subvolume, inode and file offset of what it was met with.
     pub place: (u64, u64, u64),
+    /// The extent, if its data is not inline.
+    pub extent: Option<DataExtent>,
 }
 
 /// See the module's documentation.
@@ -333,7 +335,7 @@ impl Walk {
             if let Some(reason) = self.reason_to_skip(&extent, &data, inode) {
                 self.close_run(forest)?;
                 let place = (self.root, key.objectid, key.offset);
-                self.ready.push_back(Step::Skip(Skipped { reason, place }));
+                self.ready.push_back(Step::Skip(Skipped { reason, place, extent: Some(data) }));
                 return Ok(());
             }
         }

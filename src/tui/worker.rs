@@ -8,7 +8,6 @@ mod export;
 mod facts;
 mod lookup;
 mod predict;
-mod referrers;
 mod run;
 mod scan;
 

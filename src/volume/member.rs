@@ -215,6 +215,14 @@ impl Volume {
         missing
     }
 
+    /// Devices that are there but that the chunk tree doesn't name: removed or replaced, and not wiped.
+    pub fn strangers(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| {
+            let item = self.dev_items.get(&member.devid());
+            item.is_none_or(|item| item.uuid != member.dev_item.uuid)
+        })
+    }
+
     /// Numbers of the seed devices that the filesystem has sprouted from.
     pub fn seed_devices(&self) -> Vec<u64> {
         let own = self.superblock.metadata_fsid();

@@ -6,16 +6,22 @@ mod codecs;
 mod compsize;
 pub(crate) mod content;
 mod damage;
+mod discovery;
 mod figures;
 pub(crate) mod image;
 pub(crate) mod judge;
+mod kept;
 mod kinds;
 mod layout;
 pub(crate) mod manifest;
+mod many_extents;
+mod partitions;
 mod press;
+mod rare;
 mod refusals;
 mod runs;
 mod self_test;
+mod surgery;
 pub(crate) mod workload;
 
 /// No complaints, in a form that `assert_eq` shows the others against.

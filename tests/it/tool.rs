@@ -60,6 +60,20 @@ fn missing() -> Vec<String> {
     missing
 }
 
+/// Whether there is a program that only some tests need; says aloud when there is none.
+///
+/// # Panics
+/// When there is none and `BTRPRESS_ORACLE=require` is set.
+pub(crate) fn has(program: &str) -> bool {
+    let is_there = find_program(program).is_some();
+    let is_required = std::env::var("BTRPRESS_ORACLE").is_ok_and(|value| value == "require");
+    assert!(is_there || !is_required, "program `{program}` is missing");
+    if !is_there {
+        let _ = writeln!(std::io::stderr(), "NOT RUN: a test that needs `{program}`");
+    }
+    is_there
+}
+
 fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

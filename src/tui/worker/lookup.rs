@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use globset::GlobSet;
 
 use super::census::{Census, method};
-use super::referrers::Referrers;
 use super::{Opened, Shared, chain, scan};
+use crate::backref::Referrers;
 use crate::error::{Error, Result};
 use crate::format::{FileExtentKind, FileKind};
 use crate::fs::{DirEntryOwned, Location, Target};

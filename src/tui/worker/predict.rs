@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, TryRecvError};
 
-use super::referrers::Referrers;
 use super::run::{engine_request, selection};
 use super::{Opened, Shared, census, chain};
 use crate::apply::Workers;
+use crate::backref::Referrers;
 use crate::compress::Target;
 use crate::error::{Error, Result};
 use crate::format::{FileExtent, Key, KeyKind};

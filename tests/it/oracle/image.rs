@@ -25,7 +25,7 @@ const HARMLESS: [&str; 2] = ["BTRFS info", "space cache v1 is being deprecated"]
 
 /// A filesystem in a sparse image file, or in one for each of its devices, that goes when it is dropped.
 pub(crate) struct Image {
-    _dir: TempDir,
+    dir: TempDir,
     /// Never empty.
     paths: Vec<PathBuf>,
 }
@@ -58,6 +58,13 @@ impl Image {
         image
     }
 
+    /// Zeros.
+    pub(crate) fn blank(size_bytes: u64) -> Self {
+        let image = Self::empty(1);
+        File::create(image.path()).and_then(|file| file.set_len(size_bytes)).expect("image file");
+        image
+    }
+
     /// Second files with the same bytes and the same holes.
     pub(crate) fn copy(&self) -> Self {
         Self::copy_of(&self.paths)
@@ -72,6 +79,25 @@ impl Image {
         copy
     }
 
+    /// It without some of its devices, which are counted from 0.
+    pub(crate) fn without(mut self, numbers: &[usize]) -> Self {
+        let all = self.paths.drain(..).enumerate();
+        let (gone, kept): (Vec<_>, _) = all.partition(|(number, _)| numbers.contains(number));
+        for (_, path) in &gone {
+            fs::remove_file(path).expect("remove");
+        }
+        self.paths = kept.into_iter().map(|(_, path)| path).collect();
+        self
+    }
+
+    /// It with one more device, as yet empty.
+    pub(crate) fn with_room(mut self, size_bytes: u64) -> Self {
+        let path = self.dir.path().join(format!("image.{}", self.paths.len()));
+        File::create(&path).and_then(|file| file.set_len(size_bytes)).expect("image file");
+        self.paths.push(path);
+        self
+    }
+
     fn empty(count: usize) -> Self {
         let dir = tempfile::Builder::new().prefix("btrpress-oracle-").tempdir().expect("tempdir");
         let paths = (0..count).map(|number| match number {
@@ -79,7 +105,7 @@ impl Image {
             _ => dir.path().join(format!("image.{number}")),
         });
         let paths = paths.collect();
-        Self { _dir: dir, paths }
+        Self { dir, paths }
     }
 
     /// The image of the first device.
@@ -115,6 +141,18 @@ impl Image {
     /// Mounts it, or says what the kernel has against that.
     pub(crate) fn try_mount(&self, options: &str) -> Result<Mount, String> {
         Mount::try_new(&self.paths, options)
+    }
+
+    /// Mounts it as it is without some of its devices, which are counted from 0.
+    pub(crate) fn try_mount_without(
+        &self,
+        numbers: &[usize],
+        options: &str,
+    ) -> Result<Mount, String> {
+        let all = self.paths.iter().enumerate();
+        let there = all.filter(|(number, _)| !numbers.contains(number));
+        let there: Vec<PathBuf> = there.map(|(_, path)| path.clone()).collect();
+        Mount::try_new(&there, &format!("{options},degraded"))
     }
 
     /// A number that tells two images apart exactly when a byte differs.
@@ -173,12 +211,12 @@ impl Attached {
 static LOOPS: RwLock<()> = RwLock::new(());
 
 /// A loop device over an image file.
-struct Loop {
-    device: String,
+pub(crate) struct Loop {
+    pub(crate) device: String,
 }
 
 impl Loop {
-    fn attach(file: &Path) -> Result<Self, String> {
+    pub(crate) fn attach(file: &Path) -> Result<Self, String> {
         let args = ["--find".as_ref(), "--show".as_ref(), file.as_os_str()];
         let _changing = LOOPS.write().unwrap_or_else(PoisonError::into_inner);
         // Two processes may be handed the same free device; the loser asks again.

@@ -1,50 +1,163 @@
-//! What must not be written to, and stays readable all the same.
+//! What must not be written to, and stays readable all the same: a case or more for each row of the README's table
+//! whose writing is refused.
 
+mod devices;
+mod features;
+mod unfinished;
+
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Output;
 
 use super::content::{Kind, content};
-use super::image::Image;
+use super::image::{Image, Mount};
 use super::{NONE, press, workload};
 use crate::tool;
 
-const SUPERBLOCK_AT: u64 = 64 << 10;
-const SUPERBLOCK_BYTES: usize = 4096;
-const CHECKSUM_BYTES: usize = 32;
-/// Where fields of the superblock are: its own flags, unknown features, number of devices.
-const FLAGS_AT: usize = 56;
-const NUM_DEVICES_AT: usize = 136;
-const COMPAT_RO_AT: usize = 180;
-const INCOMPAT_AT: usize = 188;
+const MIB: u64 = 1 << 20;
+/// Files that an image has to begin with, as `home/SEED` and `snapshot/SEED`.
+const SEEDS: [u64; 3] = [1, 2, 3];
 
-/// A filesystem with one subvolume, a snapshot and some text.
-fn text_image() -> Image {
-    let image = Image::mkfs(256 << 20, &[]);
+/// A row of the README's table.
+struct Row {
+    /// As in the README.
+    name: &'static str,
+    /// Makes filesystems of this kind.
+    make: fn() -> Vec<Case>,
+}
+
+const ROWS: [Row; 11] = [
+    Row { name: "a device is missing", make: devices::missing },
+    Row { name: "devices of different generations", make: devices::of_different_generations },
+    Row { name: "two clones of a device", make: devices::clones },
+    Row { name: "seed devices and what sprouts from them", make: devices::seed_and_sprout },
+    Row { name: "a log that is still to be replayed", make: unfinished::log },
+    Row {
+        name: "an unfinished balance, replacement, deletion or conversion",
+        make: unfinished::work_of_the_kernel,
+    },
+    Row { name: "an error in the superblock's flags", make: features::errors },
+    Row { name: "zoned", make: features::zoned },
+    Row { name: "unknown features that only forbid writing", make: features::unknown_for_writing },
+    Row { name: "raid-stripe-tree", make: features::raid_stripe_tree },
+    Row {
+        name: "extent-tree-v2, remap-tree, unknown features that change how to read",
+        make: features::unknown_for_reading,
+    },
+];
+
+/// A filesystem that must not be written.
+struct Case {
+    image: Image,
+    /// Another one that devices of are named.
+    also: Option<Image>,
+    /// What is named on the command line.
+    given: Vec<PathBuf>,
+    /// A part of the message.
+    says: &'static str,
+    /// What must be readable: paths of texts and their seeds.
+    texts: Vec<(String, u64)>,
+    /// A part of the message when it can't even be read.
+    unreadable: Option<&'static str>,
+}
+
+impl Case {
+    /// One whose texts are readable by its first device's name.
+    fn new(image: Image, says: &'static str) -> Self {
+        let texts = SEEDS.map(|seed| (format!("snapshot/{seed}"), seed)).into();
+        let given = vec![image.path().to_owned()];
+        Self { image, also: None, given, says, texts, unreadable: None }
+    }
+
+    fn complaints(&self) -> Vec<String> {
+        let before = (self.image.digest(), self.also.as_ref().map(Image::digest));
+        let mut complaints = Vec::new();
+        let output = self.btrpress(&["--batch", "recompress", "--to", "zstd:3"], &[]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() != Some(3) || !said.contains(self.says) {
+            complaints.push(format!("not “{}” but {}: {said}", self.says, output.status));
+        }
+        for (path, seed) in &self.texts {
+            let output = self.btrpress(&["cat"], &[path]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            match self.unreadable {
+                None if output.stdout == text(*seed) => {}
+                Some(why) if !output.status.success() && said.contains(why) => {}
+                _ => complaints.push(format!("{path}: {}: {said}", output.status)),
+            }
+        }
+        if self.unreadable.is_none() {
+            let output = self.btrpress(&["report"], &[]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            if !output.status.success() {
+                complaints.push(format!("report: {}: {said}", output.status));
+            }
+        }
+        if (self.image.digest(), self.also.as_ref().map(Image::digest)) != before {
+            complaints.push("was written to although refused".to_owned());
+        }
+        complaints
+    }
+
+    fn btrpress(&self, before: &[&str], after: &[&str]) -> Output {
+        let given = self.given.iter().map(|path| path.as_os_str());
+        let before = before.iter().map(OsStr::new);
+        let args: Vec<_> = before.chain(given).chain(after.iter().map(OsStr::new)).collect();
+        press::output(&args, None)
+    }
+}
+
+fn text(seed: u64) -> Vec<u8> {
+    content(Kind::Text, seed, MIB)
+}
+
+/// A filesystem with one subvolume, some texts in it, and a snapshot of it.
+fn texts(devices: usize, mkfs: &[&str]) -> Image {
+    let image = Image::mkfs_on(&vec![256 * MIB; devices], mkfs);
     let mount = image.mount("rw");
     tool::run("btrfs", &["subvolume", "create", &mount.at("home")]);
-    workload::write(&mount.root().join("home/text"), &content(Kind::Text, 1, 1 << 20));
-    let snapshot = mount.at("snapshot");
-    tool::run("btrfs", &["subvolume", "snapshot", "-r", &mount.at("home"), &snapshot]);
+    for seed in SEEDS {
+        workload::write(&mount.root().join(format!("home/{seed}")), &text(seed));
+    }
+    snapshot(&mount);
     assert_eq!(mount.unmount(), NONE);
     image
 }
 
-/// Demands that a run on `image` is refused with exit status 3 and a reason, and writes nothing.
-fn assert_refused(image: &Image, why: &str) {
-    let before = image.digest();
-    let args: [&OsStr; 5] = [
-        "--batch".as_ref(),
-        "recompress".as_ref(),
-        image.path().as_ref(),
-        "--to".as_ref(),
-        "zstd:3".as_ref(),
-    ];
-    let output = press::output(&args, None);
-    let failure = tool::failure("btrpress", &args, &output);
-    assert_eq!(output.status.code(), Some(3), "{why}: {failure}");
-    assert!(!output.stderr.is_empty(), "{why}: refused without a reason");
-    assert_eq!(image.digest(), before, "{why}: written to although refused");
+fn snapshot(mount: &Mount) {
+    let snapshot = mount.at("snapshot");
+    tool::run("btrfs", &["subvolume", "snapshot", "-r", &mount.at("home"), &snapshot]);
+}
+
+#[test]
+fn what_the_readme_calls_refused_is_refused_and_read() {
+    if !tool::kernel_can_judge("what is refused") {
+        return;
+    }
+    let only = std::env::var("BTRPRESS_KIND").ok();
+    let mut found = Vec::new();
+    for row in ROWS.iter().filter(|row| only.as_ref().is_none_or(|only| row.name == only)) {
+        for (number, case) in (row.make)().iter().enumerate() {
+            let complaints = case.complaints();
+            found.extend(complaints.iter().map(|line| format!("{} {number}: {line}", row.name)));
+        }
+    }
+    assert_eq!(found, NONE, "{}", found.join("\n"));
+}
+
+/// What the README says is refused is what is tried here.
+#[test]
+fn the_readmes_table_has_the_names_of_what_is_refused() {
+    let readme = fs::read_to_string("README.md").expect("README.md");
+    let rows = readme.lines().filter_map(|line| {
+        let (name, _) = line.strip_prefix("| ")?.strip_suffix(" | refused |")?.split_once(" | ")?;
+        Some(name)
+    });
+    let said: BTreeSet<&str> = rows.collect();
+    let tried: BTreeSet<&str> = ROWS.iter().map(|row| row.name).collect();
+    assert_eq!(said, tried);
 }
 
 #[test]
@@ -52,74 +165,11 @@ fn an_image_in_use_is_refused() {
     if !tool::kernel_can_judge("images in use") {
         return;
     }
-    let image = text_image();
+    let image = texts(1, &[]);
     let mount = image.mount("ro");
-    assert_refused(&image, "mounted");
+    let case = Case::new(image, "mounted");
+    assert_eq!(case.complaints(), NONE);
     assert_eq!(mount.unmount(), NONE);
-    let summary = press::recompress(&image, "zstd:3");
+    let summary = press::recompress(&case.image, "zstd:3");
     assert!(summary.commits > 0, "free again, so it is written to: {summary:?}");
-}
-
-#[test]
-fn a_log_that_the_kernel_has_yet_to_replay_is_refused_and_read_around() {
-    if !tool::kernel_can_judge("a filesystem with a log") {
-        return;
-    }
-    let image = text_image();
-    let mount = image.mount("rw");
-    let path = mount.root().join("home/text");
-    let file = File::options().write(true).open(path).expect("open");
-    // The first one after a mount may be a whole commit instead.
-    for at_bytes in [5000, 9000] {
-        file.write_all_at(b"logged", at_bytes).and_then(|()| file.sync_all()).expect("write");
-    }
-    // As if the power had failed now.
-    let cut = image.copy();
-    drop(file);
-    assert_eq!(mount.unmount(), NONE);
-    let dump = tool::run(
-        "btrfs",
-        &["inspect-internal".as_ref(), "dump-super".as_ref(), cut.path().as_os_str()],
-    );
-    let log_root = dump.lines().find_map(|line| line.strip_prefix("log_root\t")).expect("a field");
-    assert_ne!(log_root.trim(), "0", "the kernel has written a log");
-
-    assert_refused(&cut, "log tree");
-    press::stdout(&["report".as_ref(), cut.path().as_os_str()]);
-    let text = press::stdout(&["cat".as_ref(), cut.path().as_os_str(), "snapshot/text".as_ref()]);
-    assert!(text == content(Kind::Text, 1, 1 << 20), "the snapshot's text is readable");
-    drop(cut.mount("rw"));
-    assert!(press::recompress(&cut, "zstd:3").commits > 0, "the log is gone, so it is written to");
-}
-
-#[test]
-fn states_that_only_the_kernel_may_resolve_are_refused() {
-    if !tool::kernel_can_judge("superblocks with odd flags") {
-        return;
-    }
-    let image = text_image();
-    for (at_byte, bits, why) in [
-        (FLAGS_AT, 1 << 2, "error flag"),
-        (FLAGS_AT, 1 << 32, "seed"),
-        (INCOMPAT_AT, 1 << 50, "unknown incompatible feature"),
-        (COMPAT_RO_AT, 1 << 50, "unknown feature that forbids writing"),
-        (NUM_DEVICES_AT, 2, "a device that is not there"),
-    ] {
-        let odd = image.copy();
-        set_in_superblock(&odd, at_byte, bits);
-        assert_refused(&odd, why);
-    }
-}
-
-/// Sets bits of the eight bytes at `at_byte` of the first superblock, with its checksum.
-fn set_in_superblock(image: &Image, at_byte: usize, bits: u64) {
-    let file = File::options().read(true).write(true).open(image.path()).expect("image file");
-    let mut block = [0; SUPERBLOCK_BYTES];
-    file.read_exact_at(&mut block, SUPERBLOCK_AT).expect("superblock");
-    let field: &mut [u8] = &mut block[at_byte..at_byte + 8];
-    let value = u64::from_le_bytes(field.try_into().expect("eight bytes")) | bits;
-    field.copy_from_slice(&value.to_le_bytes());
-    let checksum = crc32c::crc32c(&block[CHECKSUM_BYTES..]);
-    block[..4].copy_from_slice(&checksum.to_le_bytes());
-    file.write_all_at(&block, SUPERBLOCK_AT).expect("superblock");
 }

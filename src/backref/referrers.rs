@@ -11,20 +11,21 @@ use crate::tree::Forest;
 /// Levels that a tree can have.
 const LEVELS_MAX: usize = 8;
 
-/// Remembers the roots of the blocks that it came by.
+/// Answers which subvolumes refer to something; remembers the roots of the blocks that it came by.
 #[derive(Debug)]
-pub(super) struct Referrers<'f> {
+pub struct Referrers<'f> {
     forest: &'f Forest,
     known: HashMap<u64, Arc<BTreeSet<u64>>>,
 }
 
 impl<'f> Referrers<'f> {
-    pub(super) fn new(forest: &'f Forest) -> Self {
+    /// Knows nothing yet.
+    pub fn new(forest: &'f Forest) -> Self {
         Self { forest, known: HashMap::new() }
     }
 
     /// How often an extent is referred to, and from which subvolumes.
-    pub(super) fn of_extent(&mut self, bytenr: u64) -> Result<(u64, BTreeSet<u64>)> {
+    pub fn of_extent(&mut self, bytenr: u64) -> Result<(u64, BTreeSet<u64>)> {
         let record = ExtentRecord::load(&self.forest.tree(tree_id::EXTENT)?, bytenr)?;
         let uses = data_uses(self.forest, &record)?;
         let pieces = uses.iter().map(|found| found.items.len() as u64).sum();
@@ -32,12 +33,17 @@ impl<'f> Referrers<'f> {
     }
 
     /// The subvolumes that these leaves belong to.
-    pub(super) fn of_uses(&mut self, uses: &[LeafUse]) -> Result<BTreeSet<u64>> {
+    pub fn of_uses(&mut self, uses: &[LeafUse]) -> Result<BTreeSet<u64>> {
         let mut roots = BTreeSet::new();
         for found in uses {
-            roots.extend(self.of_node(&found.leaf, LEVELS_MAX)?.iter());
+            roots.extend(self.of_block(&found.leaf)?.iter());
         }
         Ok(roots)
+    }
+
+    /// The subvolumes that a tree block belongs to.
+    pub fn of_block(&mut self, node: &Node) -> Result<Arc<BTreeSet<u64>>> {
+        self.of_node(node, LEVELS_MAX)
     }
 
     fn of_node(&mut self, node: &Node, levels: usize) -> Result<Arc<BTreeSet<u64>>> {
