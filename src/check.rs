@@ -85,15 +85,18 @@ pub fn run(fs: &Filesystem, options: Options, watch: Watch<'_>) -> Result<Report
     Ok(Report { findings, count, faults, blocks: walked.count, extents, data_bytes })
 }
 
-/// Succeeds if the metadata is consistent, which must be known before anything is written.
+/// Succeeds if the metadata is consistent, which must be known before anything is written. Damaged copies of a
+/// superblock are no matter: the first commit writes them anew.
 ///
 /// # Errors
 /// [`Refusal::Inconsistent`] with the first finding.
 pub fn require(fs: &Filesystem, watch: Watch<'_>) -> Result<()> {
     let report = run(fs, Options::default(), watch)?;
-    let Some(first) = report.findings.first() else { return Ok(()) };
+    let mut harmful = report.findings.iter().filter(|finding| !finding.is_superblock_copy());
+    let Some(first) = harmful.next() else { return Ok(()) };
     let first = format!("{}: {}", first.at, first.problem);
-    Err(Refusal::Inconsistent { count: report.count, first }.into())
+    let harmless = report.findings.len() as u64 - 1 - harmful.count() as u64;
+    Err(Refusal::Inconsistent { count: report.count - harmless, first }.into())
 }
 
 /// A tree that is partly gone already can't be walked from its root.

@@ -124,6 +124,10 @@ pub enum Refusal {
         "its devices are of different generations ({0} and {1}); mount it with all of them and run `btrfs scrub`"
     )]
     Generations(u64, u64),
+    #[error(
+        "the superblock of {device} is damaged; `btrfs rescue super-recover {device}` restores it from a copy"
+    )]
+    Superblock { device: String },
     #[error("{path} is smaller than the filesystem says its device is ({have} of {need} bytes)")]
     ShortDevice { path: String, have: u64, need: u64 },
     #[error("device {devid} was given twice: {first} and {second} are clones of one device")]

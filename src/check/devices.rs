@@ -7,8 +7,8 @@ use zerocopy::FromBytes;
 use crate::check::finding::{Findings, Problem};
 use crate::error::{Error, Place, Result};
 use crate::format::{
-    BlockGroupFlags, ChunkItem, Damage, DevExtent, Key, KeyKind, RawKey, SuperFlags, Superblock,
-    tree_id,
+    BlockGroupFlags, ChunkItem, Damage, DevExtent, Key, KeyKind, RawKey, SUPERBLOCK_OFFSETS,
+    SuperFlags, Superblock, tree_id,
 };
 use crate::tree::Forest;
 
@@ -31,8 +31,13 @@ fn check_superblocks(forest: &Forest, findings: &Findings) {
         if !member.is_seed() {
             findings.compare(at(0), "generation of the superblock", own, generation);
         }
+        let [primary, ..] = SUPERBLOCK_OFFSETS;
+        if let Some(damage) = member.superblock_damage() {
+            findings.add(at(primary), Problem::Damage(damage.clone()));
+        }
         for (byte, copy) in volume.superblock_copies(member.devid()) {
             match copy {
+                Err(_) if byte == primary && member.superblock_damage().is_some() => {}
                 Ok(copy) if copy.fsid != member_fsid(volume.superblock(), &copy) => {
                     findings.rule(at(byte), "copy of another filesystem's superblock");
                 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Place};
-use crate::format::Damage;
+use crate::format::{Damage, SUPERBLOCK_OFFSETS};
 use crate::volume::Fault;
 
 /// Findings to keep; more are only counted.
@@ -18,6 +18,15 @@ pub struct Finding {
     pub at: Place,
     /// What.
     pub problem: Problem,
+}
+
+impl Finding {
+    /// Whether it is damage of a superblock's copy, which does not count.
+    pub fn is_superblock_copy(&self) -> bool {
+        let [_, mirrors @ ..] = SUPERBLOCK_OFFSETS;
+        matches!(&self.at, Place::Device { byte, .. } if mirrors.contains(byte))
+            && matches!(self.problem, Problem::Damage(_))
+    }
 }
 
 /// A rule that is broken between parts of the filesystem, each of which may be sound by itself.

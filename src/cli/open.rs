@@ -115,6 +115,11 @@ impl Opened {
     /// Says which bad copies were read around.
     pub(crate) fn warn_of_faults(&self) {
         let volume = self.fs.forest().volume();
+        for member in volume.members() {
+            if let Some(damage) = member.superblock_damage() {
+                eprintln!("warning: {}: {damage}; until then that copy is used", member.name());
+            }
+        }
         let faults = volume.faults();
         for fault in faults.iter().take(FAULTS_SHOWN) {
             eprintln!(

@@ -71,6 +71,10 @@ impl Filesystem {
             }
             .into());
         }
+        if let Some(torn) = volume.members().iter().find(|torn| torn.superblock_damage().is_some())
+        {
+            return Err(Refusal::Superblock { device: torn.name() }.into());
+        }
         if !volume.seed_devices().is_empty() {
             return Err(Refusal::Sprout.into());
         }

@@ -13,8 +13,9 @@ use crate::format::{Damage, DevItem, SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, SuperF
 pub struct Member {
     pub(super) device: Arc<dyn Device>,
     pub(super) dev_item: DevItem,
-    /// Its primary superblock as last read or written.
+    /// Its primary superblock as last read or written, or the best copy if that is damaged.
     pub(super) superblock: Superblock,
+    superblock_damage: Option<Damage>,
 }
 
 /// Two devices with one number: one is a clone of the other, or both are ways to the same one.
@@ -67,6 +68,11 @@ impl Member {
     /// Generation of its superblock.
     pub fn generation(&self) -> u64 {
         self.superblock.generation.get()
+    }
+
+    /// What is wrong with its primary superblock. A copy is read in its place, but nobody mounts such a device.
+    pub const fn superblock_damage(&self) -> Option<&Damage> {
+        self.superblock_damage.as_ref()
     }
 
     /// Whether other filesystems may have sprouted from it.
@@ -126,6 +132,35 @@ fn read_primary(device: &dyn Device) -> Result<Superblock> {
     }
 }
 
+/// Reads a device's superblock: the one that counts or, if that is damaged, the newest copy of it, and what the damage
+/// is. A power cut that tears the primary leaves such a device; the trees that the copy points to are whole, since the
+/// copies are written last.
+///
+/// Where there is no sign of a superblock, or one of another filesystem, copies are only what an earlier use has left
+/// behind.
+pub(super) fn read_best_superblock(device: &dyn Device) -> Result<(Superblock, Option<Damage>)> {
+    let [primary, mirrors @ ..] = SUPERBLOCK_OFFSETS;
+    let error = match read_primary(device) {
+        Ok(superblock) => return Ok((superblock, None)),
+        Err(error) => error,
+    };
+    let Error::Corrupt { damage: Damage::PrimarySuperblock { why, .. }, .. } = &error else {
+        return Err(error);
+    };
+    if **why == Damage::Magic {
+        return Err(error);
+    }
+    let mut bytes = [0; SUPERBLOCK_SIZE];
+    device.read_at(primary, &mut bytes).map_err(|source| io_error(device, primary, source))?;
+    let damaged: Superblock = zerocopy::transmute!(bytes);
+    let copies = mirrors.into_iter().filter_map(|at| read_superblock(device, at).ok());
+    let own = copies.filter(|copy| copy.fsid == damaged.fsid);
+    match (own.max_by_key(|copy| copy.generation.get()), error) {
+        (Some(best), Error::Corrupt { damage, .. }) => Ok((best, Some(damage))),
+        (_, error) => Err(error),
+    }
+}
+
 /// Reads the superblocks of `devices` and sorts them out.
 pub(super) fn gather(
     devices: Vec<Arc<dyn Device>>,
@@ -134,8 +169,9 @@ pub(super) fn gather(
     let mut found = Vec::with_capacity(devices.len());
     for device in devices {
         let device: Arc<dyn Device> = Arc::new(Latched::over(device, latch.clone()));
-        let superblock = read_primary(&*device)?;
-        found.push(Member { device, dev_item: superblock.dev_item, superblock });
+        let (superblock, superblock_damage) = read_best_superblock(&*device)?;
+        let dev_item = superblock.dev_item;
+        found.push(Member { device, dev_item, superblock, superblock_damage });
     }
     // A sprout lives on its seed's devices too, and is the one that is meant.
     found.sort_by_key(|member| (!member.is_seed(), member.generation()));

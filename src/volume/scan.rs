@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::member::read_superblock;
+use super::member::read_best_superblock;
 use crate::device::{Access, FileDevice, block_device_paths};
 use crate::error::{Error, Refusal, Result};
-use crate::format::{SUPERBLOCK_OFFSETS, Superblock};
+use crate::format::Superblock;
 
 /// The devices of the filesystem that the one at `path` belongs to, by number, as far as they are found: among the
 /// files beside it if it is an image file, and among the system's block devices.
@@ -29,12 +29,11 @@ pub fn find_others(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
 }
 
 fn search(given: &[PathBuf]) -> Result<Search> {
-    let [primary, ..] = SUPERBLOCK_OFFSETS;
     let mut found = BTreeMap::new();
     let mut first = None;
     for path in given {
         let device = FileDevice::open(path, Access::Read)?;
-        let superblock = read_superblock(&device, primary)?;
+        let (superblock, _) = read_best_superblock(&device)?;
         found.entry(superblock.dev_item.devid.get()).or_insert_with(|| path.clone());
         first.get_or_insert((path, superblock));
     }
@@ -78,11 +77,10 @@ impl Search {
 
     /// Adds those candidates that are other devices of the filesystem; what can't be read is none.
     fn look_at(&mut self, candidates: Vec<PathBuf>) -> Result<()> {
-        let [primary, ..] = SUPERBLOCK_OFFSETS;
         let mut fresh: BTreeMap<u64, PathBuf> = BTreeMap::new();
         for candidate in candidates {
             let Ok(device) = FileDevice::open(&candidate, Access::Read) else { continue };
-            let Ok(superblock) = read_superblock(&device, primary) else { continue };
+            let Ok((superblock, _)) = read_best_superblock(&device) else { continue };
             let devid = superblock.dev_item.devid.get();
             if superblock.fsid != self.own.fsid || self.found.contains_key(&devid) {
                 continue;
@@ -102,6 +100,7 @@ impl Search {
 mod tests {
     use super::super::tests::superblock;
     use super::*;
+    use crate::format::SUPERBLOCK_OFFSETS;
 
     /// Makes an image of device `devid` of a filesystem of `count`.
     fn image(folder: &Path, name: &str, devid: u64, count: u64) -> PathBuf {

@@ -12,8 +12,10 @@ impl Volume {
     /// one in `superblock` is not looked at.
     ///
     /// Everything that it points to must have been flushed. Nothing is written when somebody else uses the devices or
-    /// has changed the filesystem meanwhile. The primaries, which alone count, are durable before the
-    /// copies are touched, so that at every moment each device has a whole superblock.
+    /// has changed the filesystem meanwhile. The primaries, which alone count, are durable before the copies are
+    /// touched, and copies that an earlier power cut has left old or torn are renewed before that. So at every moment
+    /// each device with room for a copy has a whole superblock of the last commit or the one before, even if a power cut
+    /// tears the one that is being written.
     ///
     /// [`set_dev_item`]: Self::set_dev_item
     pub fn write_superblock(&mut self, superblock: &Superblock) -> Result<()> {
@@ -22,6 +24,7 @@ impl Volume {
         }
         self.recheck()?; // the flush before may have taken long
         let [primary, ..] = SUPERBLOCK_OFFSETS;
+        self.renew_copies()?;
         for member in &self.members {
             member.write_superblock(superblock, primary)?;
         }
@@ -38,6 +41,30 @@ impl Volume {
             if member.dev_item.devid == own {
                 self.superblock = member.superblock;
             }
+        }
+        Ok(())
+    }
+
+    /// Makes the copies what the primaries are as of the last commit, where they aren't.
+    fn renew_copies(&self) -> Result<()> {
+        let [primary, ..] = SUPERBLOCK_OFFSETS;
+        let mut is_changed = false;
+        for member in &self.members {
+            for at in member.superblock_places().filter(|at| *at != primary) {
+                let bytes = member.superblock.to_bytes(at).map_err(Error::in_filesystem)?;
+                let there = read_superblock(&*member.device, at);
+                if there.is_err() || there.is_ok_and(|copy| copy.as_bytes() != bytes) {
+                    member
+                        .device
+                        .write_at(at, &bytes)
+                        .map_err(|source| member.error(at, source))?;
+                    is_changed = true;
+                }
+            }
+        }
+        if is_changed {
+            self.flush()?;
+            self.recheck()?; // that may have taken long, too
         }
         Ok(())
     }

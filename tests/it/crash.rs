@@ -16,11 +16,13 @@ use btrpress::plan::{Action, Request, Selection, compile_globs};
 use self::recording::Recording;
 use crate::fixture::fixture;
 
+mod growth;
 mod kernel;
 mod kill;
 mod mutants;
 mod recording;
 pub(crate) mod state;
+mod torn;
 
 pub(crate) fn recompress(target: &str) -> Request {
     Request {

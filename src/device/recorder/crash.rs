@@ -174,6 +174,13 @@ impl Crashes {
                 states.push([&all[..at], std::slice::from_ref(&torn), &all[at + 1..]].concat());
             }
         }
+        if writes.len() > 1 {
+            let torn = writes.iter().zip(&all);
+            let torn: Vec<_> = torn
+                .map(|(event, whole)| self.torn(*event).unwrap_or_else(|| whole.clone()))
+                .collect();
+            states.extend(torn.iter().any(|landing| landing.torn.is_some()).then_some(torn));
+        }
         for (first, second) in self.overlaps(&writes) {
             // The older bytes last.
             let mut order = all.clone();

@@ -85,6 +85,16 @@ fn a_long_write_may_be_torn() {
 }
 
 #[test]
+fn several_writes_may_be_torn_at_once() {
+    let (device, tape) = recorded();
+    device.write_at(0, &[1; 2 * SECTOR]).unwrap();
+    device.write_at(2 * SECTOR as u64, &[2; 2 * SECTOR]).unwrap();
+    let found: Vec<_> =
+        (0..20).flat_map(|seed| states(&tape, Sampling { seed, ..Sampling::default() })).collect();
+    assert!(found.contains(&[1, 0, 0, 2]) && found.contains(&[0, 1, 2, 0]));
+}
+
+#[test]
 fn a_sector_is_torn_only_when_sectors_are_smaller() {
     let (device, tape) = recorded();
     device.write_at(0, &[1; SECTOR]).unwrap();

@@ -58,7 +58,7 @@ fn a_missing_device_is_named() {
 const DATA: BlockGroupFlags = BlockGroupFlags::DATA;
 
 #[test]
-fn a_damaged_primary_names_the_copies_that_are_good() {
+fn without_a_primary_the_copies_that_are_good_are_named() {
     let [primary, mirror, _] = SUPERBLOCK_OFFSETS;
     let device = Memory::new(mirror + (1 << 20));
     let damage = |device: &Memory| match opened(&[Arc::new(device.clone())]) {
@@ -71,10 +71,30 @@ fn a_damaged_primary_names_the_copies_that_are_good() {
     let mirrors = vec![mirror];
     let why = Box::new(Damage::Magic);
     assert_eq!(damage(&device), Damage::PrimarySuperblock { why, mirrors: mirrors.clone() });
-    put(&device, &superblock, primary);
+    // What the copy is of is not what the primary was.
+    let other = Superblock { fsid: [9; 16], ..superblock };
+    put(&device, &other, primary);
     device.write_at(primary + 100, &[0xff]).unwrap();
     let why = Box::new(Damage::Checksum);
     assert_eq!(damage(&device), Damage::PrimarySuperblock { why, mirrors });
+}
+
+#[test]
+fn of_a_damaged_primary_the_newest_copy_is_read() {
+    let [primary, mirror, last] = SUPERBLOCK_OFFSETS;
+    let device = Arc::new(Memory::new(last + (1 << 20)));
+    for (at, generation) in [(primary, 9), (mirror, 7), (last, 8)] {
+        let superblock = Superblock { generation: generation.into(), ..superblock(1, 1) };
+        put(&device, &superblock, at);
+    }
+    assert_eq!(opened(&[Arc::clone(&device)]).unwrap().members()[0].superblock_damage(), None);
+    device.write_at(primary + 512, &[0xff; 512]).unwrap();
+    let volume = opened(&[Arc::clone(&device)]).unwrap();
+    assert_eq!(volume.superblock().generation.get(), 8);
+    let (why, mirrors) = (Box::new(Damage::Checksum), vec![mirror, last]);
+    let damage = Damage::PrimarySuperblock { why, mirrors };
+    assert_eq!(volume.members()[0].superblock_damage(), Some(&damage));
+    assert!(damage.to_string().contains("btrfs rescue super-recover"));
 }
 
 #[test]
@@ -165,4 +185,37 @@ fn the_primaries_are_durable_before_anything_else_is_touched() {
     let first = [(0, Some(primary)), (1, Some(primary)), (0, None), (1, None)];
     assert_eq!(steps[..4], first);
     assert_eq!(steps[4..], [(0, None), (1, None)]);
+}
+
+/// A copy that was torn, and one that is older than the last commit, are no copies to fall back on.
+#[test]
+fn copies_are_renewed_before_the_primary_is_touched() {
+    let [primary, mirror, last] = SUPERBLOCK_OFFSETS;
+    let (tape, size) = (Arc::new(Tape::default()), last + (1 << 20));
+    let device = Memory::new(size);
+    let mut current = superblock(1, 1);
+    current.dev_item.total_bytes = size.into();
+    put(&device, &current, primary);
+    put(&device, &Superblock { generation: 3.into(), ..current }, mirror);
+    let recorder = Recorder::over(device, 0, Arc::clone(&tape));
+    let mut volume = Volume::open(vec![Arc::new(recorder)]).unwrap();
+    for generation in [8, 9] {
+        volume.write_superblock(&Superblock { generation: generation.into(), ..current }).unwrap();
+    }
+    let steps: Vec<_> = tape
+        .events()
+        .iter()
+        .map(|event| match event {
+            Event::Write { byte, bytes, .. } => {
+                let bytes = bytes[..].try_into().unwrap();
+                Some((*byte, Superblock::parse(bytes, *byte).unwrap().generation.get()))
+            }
+            Event::Flush { .. } => None,
+        })
+        .collect();
+    let renewed = [Some((mirror, 7)), Some((last, 7)), None];
+    let commit = |number| {
+        [Some((primary, number)), None, Some((mirror, number)), Some((last, number)), None]
+    };
+    assert_eq!(steps, [&renewed[..], &commit(8), &commit(9)].concat());
 }

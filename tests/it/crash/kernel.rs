@@ -1,6 +1,6 @@
 //! States after a power cut as the kernel and its tools see them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,54 +45,24 @@ const FIXTURES: [&str; 10] = [
     "block-group-tree",
 ];
 
-/// A recorded filesystem, and what the kernel found in it before.
-pub(super) struct Bench {
-    pub(super) recording: Recording,
-    files: Vec<PathBuf>,
-    truth: Manifest,
-}
+/// What the kernel found in a filesystem before anything was done to it.
+pub(super) struct Truth(Manifest);
 
-impl Bench {
-    /// Records requests on the filesystem in these files, which stay untouched.
-    pub(super) fn new(files: Vec<PathBuf>, requests: &[Request]) -> Self {
-        let mount = Image::copy_of(&files).mount("ro");
-        let truth = Manifest::read(mount.root());
+impl Truth {
+    /// Mounts copies of the devices' images.
+    pub(super) fn of(files: &[PathBuf]) -> Self {
+        let mount = Image::copy_of(files).mount("ro");
+        let manifest = Manifest::read(mount.root());
         assert_eq!(mount.unmount(), NONE);
-        let recording = Recording::of(devices(&files, Access::Read), requests);
-        Self { recording, files, truth }
+        Self(manifest)
     }
 
-    /// What is wrong with up to `states_max` states, half of them while a superblock is in flight; and how many were
-    /// judged.
-    pub(super) fn judge(&self, sampling: &Sampling, states_max: usize) -> (usize, Vec<String>) {
-        let few = self.recording.few(sampling).min(states_max / 2);
-        let (mut count, mut wrong) = (0, Vec::new());
-        for crash in self.recording.sample(sampling, states_max - few, few) {
-            let mut complaints = self.complaints(&crash);
-            if complaints.is_empty() && count % WRITTEN_EVERY == WRITTEN_EVERY / 2 {
-                complaints = self.complaints_when_written(&crash);
-            }
-            wrong.extend(complaints.iter().map(|line| format!("{crash}: {line}")));
-            count += 1;
-        }
-        (count, wrong)
-    }
-
-    /// The state in image files.
-    fn image_of(&self, crash: &Crash) -> Image {
-        let image = Image::copy_of(&self.files);
-        for (overlay, device) in crash.devices().iter().zip(devices(image.paths(), Access::Write)) {
-            overlay.copy_to(&device).expect("an image file can be written");
-        }
-        image
-    }
-
-    fn complaints(&self, crash: &Crash) -> Vec<String> {
-        let image = self.image_of(crash);
+    /// What `btrfs check` and the kernel have against an image.
+    pub(super) fn complaints(&self, image: &Image) -> Vec<String> {
         let mut complaints = check_in_mode(image.attach().path(), "original");
         match image.try_mount("ro") {
             Ok(mount) => {
-                complaints.extend(self.truth.differences(&Manifest::read(mount.root())));
+                complaints.extend(self.0.differences(&Manifest::read(mount.root())));
                 complaints.extend(mount.unmount());
             }
             Err(refusal) => complaints.push(refusal),
@@ -100,9 +70,8 @@ impl Bench {
         complaints
     }
 
-    /// Lets the kernel go on from the state.
-    fn complaints_when_written(&self, crash: &Crash) -> Vec<String> {
-        let image = self.image_of(crash);
+    /// What goes wrong when the kernel goes on from an image.
+    fn complaints_when_written(&self, image: &Image) -> Vec<String> {
         let mount = match image.try_mount("rw") {
             Ok(mount) => mount,
             Err(refusal) => return vec![refusal],
@@ -113,14 +82,63 @@ impl Bench {
         match image.try_mount("ro") {
             Ok(mount) => {
                 let found = Manifest::read(mount.root());
-                let is_old =
-                    |path: &std::path::Path| path.iter().next().is_some_and(|name| name != WRITTEN);
-                complaints.extend(self.truth.differences_among(&found, is_old));
+                let is_old = |path: &Path| path.iter().next().is_some_and(|name| name != WRITTEN);
+                complaints.extend(self.0.differences_among(&found, is_old));
                 complaints.extend(mount.unmount());
             }
             Err(refusal) => complaints.push(refusal),
         }
         complaints.iter().map(|line| format!("when written: {line}")).collect()
+    }
+}
+
+/// A recorded filesystem.
+pub(super) struct Bench {
+    pub(super) recording: Recording,
+    files: Vec<PathBuf>,
+    pub(super) truth: Truth,
+}
+
+impl Bench {
+    /// Records requests on the filesystem in these files, which stay untouched.
+    pub(super) fn new(files: Vec<PathBuf>, requests: &[Request]) -> Self {
+        let truth = Truth::of(&files);
+        let recording = Recording::of(devices(&files, Access::Read), requests);
+        Self { recording, files, truth }
+    }
+
+    /// How many states there are, and what the kernel has against them.
+    pub(super) fn judge(&self, crashes: impl Iterator<Item = Crash>) -> (usize, Vec<String>) {
+        let (mut count, mut wrong) = (0, Vec::new());
+        for crash in crashes {
+            let mut complaints = self.complaints(&crash);
+            if complaints.is_empty() && count % WRITTEN_EVERY == WRITTEN_EVERY / 2 {
+                complaints = self.truth.complaints_when_written(&self.image_of(&crash));
+            }
+            wrong.extend(complaints.iter().map(|line| format!("{crash}: {line}")));
+            count += 1;
+        }
+        (count, wrong)
+    }
+
+    /// So many states, half of them while a superblock is in flight if there are as many of those.
+    fn sample(&self, sampling: &Sampling, states_max: usize) -> impl Iterator<Item = Crash> {
+        let is_few = |crash: &Crash| crash.in_flight <= sampling.exhaustive_max;
+        let few = self.recording.crashes(sampling).filter(is_few).count().min(states_max / 2);
+        self.recording.sample(sampling, states_max - few, few)
+    }
+
+    /// The state in image files.
+    pub(super) fn image_of(&self, crash: &Crash) -> Image {
+        let image = Image::copy_of(&self.files);
+        for (overlay, device) in crash.devices().iter().zip(devices(image.paths(), Access::Write)) {
+            overlay.copy_to(&device).expect("an image file can be written");
+        }
+        image
+    }
+
+    fn complaints(&self, crash: &Crash) -> Vec<String> {
+        self.truth.complaints(&self.image_of(crash))
     }
 }
 
@@ -153,7 +171,7 @@ fn the_kernel_finds_every_state_after_a_power_cut_whole() {
                 Bench::new(fixture.devices(), &requests[usize::from(*name != "fragments")..]);
             let each = states_max().div_ceil(FIXTURES.len());
             let begun = Instant::now();
-            let (count, found) = bench.judge(&Sampling::default(), each);
+            let (count, found) = bench.judge(bench.sample(&Sampling::default(), each));
             eprintln!("{name}: {count} states, {:?}", begun.elapsed());
             tried.fetch_add(count, Ordering::Relaxed);
             let found = found.iter().map(|line| format!("{name} {line}"));

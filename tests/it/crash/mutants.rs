@@ -26,11 +26,7 @@ fn is_primary(event: &Event) -> bool {
 
 /// Demands that a mistake shows on the fixture `name`.
 #[track_caller]
-pub(super) fn assert_seen(
-    name: &str,
-    sampling: &Sampling,
-    mistake: impl FnOnce(Vec<Event>) -> Vec<Event>,
-) {
+fn assert_seen(name: &str, sampling: &Sampling, mistake: impl FnOnce(Vec<Event>) -> Vec<Event>) {
     let sound = Recording::of(images(name), &requests());
     let events = sound.tape.events();
     let changed = mistake(events.clone());

@@ -62,21 +62,29 @@ impl Recording {
         many_max: usize,
         few_max: usize,
     ) -> impl Iterator<Item = Crash> {
-        let border = sampling.exhaustive_max;
-        let is_few = move |crash: &Crash| crash.in_flight <= border;
-        let few = self.crashes(sampling).filter(is_few).count();
-        let many = self.crashes(sampling).filter(|crash| !is_few(crash)).count();
-        let mut groups = [(0, many, many_max.min(many)), (0, few, few_max.min(few))];
-        self.crashes(sampling).filter(move |crash| {
-            let (seen, count, chosen) = &mut groups[usize::from(is_few(crash))];
-            *seen += 1;
-            *seen * *chosen / *count > (*seen - 1) * *chosen / *count
-        })
+        self.sample_of(sampling, |_| true, many_max, few_max)
     }
 
-    /// How many states there are while few writes are in flight.
-    pub(super) fn few(&self, sampling: &Sampling) -> usize {
-        self.crashes(sampling).filter(|crash| crash.in_flight <= sampling.exhaustive_max).count()
+    /// As [`sample`](Self::sample), of the states that are wanted.
+    pub(super) fn sample_of(
+        &self,
+        sampling: &Sampling,
+        is_wanted: impl Fn(&Crash) -> bool,
+        many_max: usize,
+        few_max: usize,
+    ) -> impl Iterator<Item = Crash> {
+        let border = sampling.exhaustive_max;
+        let is_few = move |crash: &Crash| crash.in_flight <= border;
+        let mut groups = [(0, 0, many_max), (0, 0, few_max)];
+        for crash in self.crashes(sampling).filter(&is_wanted) {
+            groups[usize::from(is_few(&crash))].1 += 1;
+        }
+        self.crashes(sampling).filter(is_wanted).filter(move |crash| {
+            let (seen, count, max) = &mut groups[usize::from(is_few(crash))];
+            let chosen = (*max).min(*count);
+            *seen += 1;
+            *seen * chosen / *count > (*seen - 1) * chosen / *count
+        })
     }
 
     /// What the files hold, before and after.
@@ -86,12 +94,11 @@ impl Recording {
     }
 
     /// Has states judged by the engine's own `check` and reading.
-    pub(super) fn try_states(&self, sampling: &Sampling) -> Tried {
+    pub(super) fn try_states(&self, crashes: impl Iterator<Item = Crash> + Send) -> Tried {
         let cache = Cache::default();
         let expected = self.expected(&cache);
         let tried = AtomicUsize::new(0);
-        let wrong = self
-            .sample(sampling, states_max(), usize::MAX)
+        let wrong = crashes
             .par_bridge()
             .filter_map(|crash| {
                 tried.fetch_add(1, Ordering::Relaxed);
@@ -115,7 +122,8 @@ impl Recording {
     /// Demands that every state is whole; gives how many were tried.
     #[track_caller]
     pub(super) fn assert_whole(&self, name: &str, sampling: &Sampling) -> usize {
-        let Tried { count, wrong } = self.try_states(sampling);
+        let Tried { count, wrong } =
+            self.try_states(self.sample(sampling, states_max(), usize::MAX));
         let shown = &wrong[..wrong.len().min(3)];
         assert!(wrong.is_empty(), "{name}: {} of {count}: {shown:#?}", wrong.len());
         let (events, commits) = (self.tape.events().len(), self.commits);

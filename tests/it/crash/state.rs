@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use btrpress::check::{self, Finding, Options, Problem};
 use btrpress::device::Device;
 use btrpress::error::{Error, Place, Refusal, Result};
-use btrpress::format::{FileExtent, FileExtentKind, InodeItem, KeyKind};
+use btrpress::format::{FileExtent, FileExtentKind, InodeItem, KeyKind, Superblock};
 use btrpress::fs::{Filesystem, data_csums};
 use btrpress::usage::unwatched;
-use btrpress::volume::{Profile, Volume};
+use btrpress::volume::Profile;
 
 /// What a file holds, by what its items and checksums say. That the data is what the checksums say is for `check` to
 /// find out.
@@ -108,28 +108,55 @@ pub(crate) fn verify(
     verify_open(&fs, expected, cache, |_| false)
 }
 
-/// As [`verify`], after a power cut: devices may be a commit apart, since a cut may come between their superblocks.
-/// Such a filesystem must be whole as it is, be refused for writing, and be as any other once the refusal's advice is
-/// followed.
+/// As [`verify`], after a power cut, which may come between the superblocks of several devices, or tear one. Such a
+/// filesystem must be whole as it is, be refused for writing unless the damage is only to a copy, and be as any other
+/// once the refusal's advice is followed, or at the next commit.
 pub(crate) fn verify_after_cut(
     devices: &[Arc<dyn Device>],
     expected: &Contents,
     cache: &Cache,
 ) -> Result<(), String> {
     let fs = open(devices.to_vec())?;
+    let is_sound =
+        |fs: &Filesystem| verify_open(fs, expected, cache, |finding| is_old_parity(fs, finding));
     match fs.writable() {
-        Ok(()) => verify_open(&fs, expected, cache, |finding| is_old_parity(&fs, finding)),
-        Err(Error::Refused(Refusal::Generations(one, other))) if one.abs_diff(other) == 1 => {
-            verify_open(&fs, expected, cache, |finding| {
-                matches!(finding.at, Place::Device { .. }) || is_old_parity(&fs, finding)
-            })?;
-            settle_superblocks(&fs)?;
-            let fs = open(devices.to_vec())?;
-            fs.writable().map_err(|error| format!("still can't be written: {error}"))?;
-            verify_open(&fs, expected, cache, |finding| is_old_parity(&fs, finding))
-                .map_err(|why| format!("with equal superblocks: {why}"))
+        Ok(()) if has_whole_superblocks(&fs) => return is_sound(&fs),
+        // The next commit renews the copies.
+        Ok(()) => check::require(&fs, &mut unwatched).map_err(|error| error.to_string())?,
+        Err(Error::Refused(Refusal::Generations(one, other))) if one.abs_diff(other) == 1 => {}
+        Err(Error::Refused(Refusal::Superblock { .. })) => {}
+        Err(error) => return Err(format!("can't be written: {error}")),
+    }
+    verify_open(&fs, expected, cache, |finding| {
+        matches!(finding.at, Place::Device { .. }) || is_old_parity(&fs, finding)
+    })?;
+    settle_superblocks(&fs);
+    let fs = open(devices.to_vec())?;
+    fs.writable().map_err(|error| format!("still can't be written: {error}"))?;
+    is_sound(&fs)
+}
+
+/// Whether all copies of the superblock can be read.
+fn has_whole_superblocks(fs: &Filesystem) -> bool {
+    let volume = fs.forest().volume();
+    let mut copies =
+        volume.members().iter().flat_map(|member| volume.superblock_copies(member.devid()));
+    copies.all(|(_, copy)| copy.is_ok())
+}
+
+/// What the kernel's next commit, or `btrfs rescue super-recover`, does about superblocks: all get the newest.
+fn settle_superblocks(fs: &Filesystem) {
+    let volume = fs.forest().volume();
+    for member in volume.members() {
+        let item = volume.dev_items().find(|item| item.devid.get() == member.devid());
+        let superblock = Superblock {
+            dev_item: *item.expect("the chunk tree knows the devices"),
+            ..*fs.forest().superblock()
+        };
+        for (at, _) in volume.superblock_copies(member.devid()) {
+            let bytes = superblock.to_bytes(at).expect("its checksum is of a known kind");
+            member.device().write_at(at, &bytes).expect("memory can be written");
         }
-        Err(error) => Err(format!("can't be written: {error}")),
     }
 }
 
@@ -141,15 +168,6 @@ fn is_old_parity(fs: &Filesystem, finding: &Finding) -> bool {
     };
     let chunk = fs.forest().volume().chunk_at(*at).expect("a block that was read is in a chunk");
     matches!(chunk.profile, Profile::Raid5 | Profile::Raid6)
-}
-
-/// What the kernel's next commit does about superblocks: each device gets the newest.
-fn settle_superblocks(fs: &Filesystem) -> Result<(), String> {
-    let known = fs.forest().volume();
-    let devices = known.members().iter().map(|member| Arc::clone(member.device())).collect();
-    let mut volume = Volume::open(devices).map_err(|error| error.to_string())?;
-    known.dev_items().for_each(|item| volume.set_dev_item(item));
-    volume.write_superblock(fs.forest().superblock()).map_err(|error| error.to_string())
 }
 
 fn open(devices: Vec<Arc<dyn Device>>) -> Result<Filesystem, String> {

@@ -122,12 +122,12 @@ impl Image {
     /// them.
     pub(crate) fn attach(&self) -> Attached {
         if self.paths.len() == 1 {
-            return Attached { path: self.paths[0].clone(), _still: None, _devices: Vec::new() };
+            return Attached { path: self.paths[0].clone(), _still: None, devices: Vec::new() };
         }
         let devices = self.paths.iter().map(|path| Loop::attach(path));
         let devices: Vec<_> = devices.collect::<Result<_, _>>().expect("loop devices");
         let still = Some(LOOPS.read().unwrap_or_else(PoisonError::into_inner));
-        Attached { path: devices[0].device.clone().into(), _still: still, _devices: devices }
+        Attached { path: devices[0].device.clone().into(), _still: still, devices }
     }
 
     /// Mounts it, with `noatime` always, so that looking changes nothing.
@@ -198,12 +198,20 @@ pub(crate) struct Attached {
     path: PathBuf,
     // Given up before the devices go.
     _still: Option<RwLockReadGuard<'static, ()>>,
-    _devices: Vec<Loop>,
+    devices: Vec<Loop>,
 }
 
 impl Attached {
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What to name each device to them, where that takes a device at all.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        if self.devices.is_empty() {
+            return vec![self.path.clone()];
+        }
+        self.devices.iter().map(|device| PathBuf::from(&device.device)).collect()
     }
 }
 
