@@ -70,7 +70,7 @@ impl Member {
         self.superblock.generation.get()
     }
 
-    /// What is wrong with its primary superblock. A copy is read in its place, but nobody mounts such a device.
+    /// What is wrong with its primary superblock, in whose place a copy was read. The kernel reads no copies.
     pub const fn superblock_damage(&self) -> Option<&Damage> {
         self.superblock_damage.as_ref()
     }
