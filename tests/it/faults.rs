@@ -10,7 +10,7 @@ use btrpress::format::SUPERBLOCK_OFFSETS;
 use btrpress::fs::Filesystem;
 use rayon::prelude::*;
 
-use crate::crash::state::{Cache, Contents, contents, verify};
+use crate::crash::state::{Cache, Contents, contents, verify_after_cut};
 use crate::crash::{image, press, recompress};
 
 /// Faults of each sort to try; `BTRPRESS_FAULTS=N` for more or fewer.
@@ -76,7 +76,8 @@ impl Bench {
         let recorder = Recorder::over(faulty, 0, Arc::clone(&tape));
         let outcome = press(Arc::new(recorder), &recompress("zlib:1"));
         let what = format!("{operation:?} {nth} fails with {failure:?}");
-        verify(vec![below], &self.expected, &self.cache)
+        let below: Arc<dyn Device> = below;
+        verify_after_cut(&[below], &self.expected, &self.cache)
             .unwrap_or_else(|why| panic!("{what}: {why}"));
         no_primary_is_written_before_a_flush(&tape.events(), &what);
         outcome.map(|outcome| outcome.progress.commits)
@@ -126,8 +127,9 @@ fn a_failed_write_ends_the_run_at_a_commit() {
     let failures = [
         Failure::Once(ErrorKind::InvalidData),
         Failure::From(ErrorKind::StorageFull),
-        // A superblock, as every sector, arrives in whole or not at all.
         Failure::Short(0),
+        // Tears a superblock.
+        Failure::Short(512),
         Failure::Short(4096),
         Failure::Gone,
     ];
