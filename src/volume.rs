@@ -24,7 +24,7 @@ pub use chunk::{Chunk, Profile, STRIPE_LEN};
 pub use fault::{Fault, FaultKind};
 pub use member::{Clash, Member};
 pub use row::LookUp;
-pub use scan::{find_members, find_others};
+pub use scan::{Site, find_others};
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

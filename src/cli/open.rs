@@ -1,16 +1,16 @@
 //! From the words on the command line to an open filesystem.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use btrpress::device::{
-    Access, Aside, Device, FileDevice, Latch, Latched, Partition, PartitionEntry, partitions,
-};
+use btrpress::device::{Access, Aside, Device, FileDevice, Latch, Latched, Partition};
 use btrpress::error::Error;
-use btrpress::format::{Damage, SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
+use btrpress::format::Damage;
 use btrpress::fs::Filesystem;
-use btrpress::volume::find_others;
+use btrpress::volume::{Site, find_others};
 use clap::error::ErrorKind;
 
 use super::demo::Demo;
@@ -94,20 +94,50 @@ pub(super) fn open_devices(
     access: Access,
     writes: Writes,
 ) -> Result<Vec<Arc<dyn Device>>> {
-    let latch = Latch::default();
-    let is_searched = place == Place::Whole && paths.iter().all(|path| is_btrfs(path));
+    let mut sites = paths.iter().map(|path| locate(path, place)).collect::<Result<Vec<Site>>>()?;
     // They are found before the given ones are locked.
-    let others = if is_searched { others(paths)? } else { Vec::new() };
-    let given = paths.iter().map(|path| open_device(path, place, access, writes, &latch));
-    let found = others.iter().map(|path| open_device(path, place, access, writes, &latch));
-    given.chain(found).collect()
+    sites.extend(others(&sites)?);
+    let latch = Latch::default();
+    let mut disks = Disks { access, open: BTreeMap::new() };
+    let mut open = |site: &Site| {
+        let device = disks.open(site)?;
+        Ok(match writes {
+            Writes::GoThrough => Arc::new(Latched::over(device, latch.clone())) as Arc<dyn Device>,
+            Writes::KeptAside => {
+                Arc::new(Aside::over(device).context("cannot make a temporary file")?)
+            }
+        })
+    };
+    sites.iter().map(&mut open).collect()
 }
 
-fn others(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    match find_others(paths) {
+fn others(given: &[Site]) -> Result<Vec<Site>> {
+    match find_others(given) {
         Err(error @ Error::Refused(_)) => Err(error.into()),
         // What is wrong with a superblock is said better when it is opened.
         found => Ok(found.unwrap_or_default()),
+    }
+}
+
+/// Files and block devices, each opened once, since a second time it would be locked.
+struct Disks {
+    access: Access,
+    /// By path without links.
+    open: BTreeMap<PathBuf, Arc<FileDevice>>,
+}
+
+impl Disks {
+    fn open(&mut self, site: &Site) -> Result<Arc<dyn Device>> {
+        let path = fs::canonicalize(&site.path).unwrap_or_else(|_| site.path.clone());
+        let disk = match self.open.get(&path) {
+            Some(disk) => Arc::clone(disk),
+            None => Arc::new(FileDevice::open(&site.path, self.access)?),
+        };
+        self.open.insert(path, Arc::clone(&disk));
+        if site.is_whole() {
+            return Ok(disk);
+        }
+        Ok(Arc::new(Partition::of(disk, site.start, site.len)))
     }
 }
 
@@ -146,70 +176,47 @@ pub(crate) enum Writes {
     KeptAside,
 }
 
-/// Opens a block device or image file, or a part of it; `PATH:N` is a partition too.
-fn open_device(
-    path: &Path,
-    place: Place,
-    access: Access,
-    writes: Writes,
-    latch: &Latch,
-) -> Result<Arc<dyn Device>> {
-    let device: Box<dyn Device> = match (place, partition_of(path)) {
-        (Place::Partition(number), _) => open_partition(path, number, access)?,
-        (_, Some((disk, number))) => open_partition(&disk, number, access)?,
-        (Place::Offset(start), _) => {
-            Box::new(Partition::of(FileDevice::open(path, access)?, start, u64::MAX))
-        }
-        (Place::Whole | Place::Demo, _) => open_whole(path, access)?,
-    };
-    let device: Arc<dyn Device> = device.into();
-    Ok(match writes {
-        Writes::GoThrough => Arc::new(Latched::over(device, latch.clone())),
-        Writes::KeptAside => Arc::new(Aside::over(device).context("cannot make a temporary file")?),
-    })
+/// Where a block device or image file, or a part of it, is meant; `PATH:N` is a partition too.
+fn locate(path: &Path, place: Place) -> Result<Site> {
+    match (place, partition_of(path)) {
+        (Place::Partition(number), _) => partition(path, number),
+        (_, Some((disk, number))) => partition(&disk, number),
+        (Place::Offset(start), _) => Ok(Site::from(path, start)),
+        (Place::Whole | Place::Demo, _) => whole(path),
+    }
 }
 
-fn open_partition(path: &Path, number: u32, access: Access) -> Result<Box<dyn Device>> {
-    let disk = FileDevice::open(path, access)?;
-    let table = partitions(&disk)
+fn partition(path: &Path, number: u32) -> Result<Site> {
+    let disk = FileDevice::open(path, Access::Read)?;
+    let table = Site::partitions(path, &disk)
         .with_context(|| format!("cannot read the partition table of {}", disk.name()))?;
-    let Some(entry) = table.iter().find(|entry| entry.number == number) else {
-        anyhow::bail!("{} has no partition {number}", disk.name());
-    };
-    Ok(Box::new(Partition::of(disk, entry.start, entry.len)))
+    let found = table.into_iter().find(|site| site.partition == Some(number));
+    found.with_context(|| format!("{} has no partition {number}", disk.name()))
 }
 
-/// Opens a device whose filesystem is all of it, or in its only partition that has one.
-fn open_whole(path: &Path, access: Access) -> Result<Box<dyn Device>> {
-    let disk = FileDevice::open(path, access)?;
-    if has_magic(&disk, 0) {
-        return Ok(Box::new(disk));
+/// A device whose filesystem is all of it, or in its only partition that has one, or in several partitions together.
+fn whole(path: &Path) -> Result<Site> {
+    let disk = FileDevice::open(path, Access::Read)?;
+    let whole = Site::whole(path);
+    if whole.is_btrfs(&disk) {
+        return Ok(whole);
     }
-    match &btrfs_partitions(&disk)[..] {
-        [entry] => Ok(Box::new(Partition::of(disk, entry.start, entry.len))),
-        _ => Ok(Box::new(disk)),
-    }
+    let mut found = btrfs_partitions(path, &disk);
+    let members: Vec<_> = found.iter().map(|site| site.member(&disk)).collect();
+    let is_one = members.iter().enumerate().all(|(index, member)| {
+        let before = &members[..index];
+        member.is_some_and(|(fsid, _)| {
+            before.iter().flatten().all(|(other, _)| *other == fsid) && !before.contains(member)
+        })
+    });
+    Ok(if is_one && !found.is_empty() { found.swap_remove(0) } else { whole })
 }
 
 /// The partitions that have a Btrfs filesystem.
-fn btrfs_partitions(disk: &FileDevice) -> Vec<PartitionEntry> {
-    let mut found = partitions(disk).unwrap_or_default();
-    found.retain(|entry| has_magic(disk, entry.start));
+fn btrfs_partitions(path: &Path, disk: &FileDevice) -> Vec<Site> {
+    let mut found = Site::partitions(path, disk).unwrap_or_default();
+    found.retain(|site| site.is_btrfs(disk));
     found
-}
-
-/// Whether a Btrfs filesystem seems to start at byte `start`.
-fn has_magic(disk: &FileDevice, start: u64) -> bool {
-    let [primary, ..] = SUPERBLOCK_OFFSETS;
-    let mut superblock = [0; SUPERBLOCK_SIZE];
-    let Some(at) = start.checked_add(primary) else { return false };
-    disk.read_at(at, &mut superblock).is_ok()
-        && !matches!(Superblock::parse(&superblock, primary), Err(Damage::Magic))
-}
-
-/// Whether all of a device or image file is Btrfs.
-fn is_btrfs(path: &Path) -> bool {
-    FileDevice::open(path, Access::Read).is_ok_and(|disk| has_magic(&disk, 0))
 }
 
 /// Reads `PATH:N`, unless there is a file of that name.
@@ -227,12 +234,11 @@ fn explain(error: Error, paths: &[PathBuf]) -> anyhow::Error {
     let error = anyhow::Error::from(error);
     let ([path], true) = (paths, is_other) else { return error };
     let Ok(disk) = FileDevice::open(path, Access::Read) else { return error };
-    let mut entries = btrfs_partitions(&disk);
-    if entries.is_empty() {
-        entries = partitions(&disk).unwrap_or_default();
+    let mut sites = btrfs_partitions(path, &disk);
+    if sites.is_empty() {
+        sites = Site::partitions(path, &disk).unwrap_or_default();
     }
-    let names: Vec<String> =
-        entries.iter().map(|entry| format!("{}:{}", path.display(), entry.number)).collect();
+    let names: Vec<String> = sites.iter().map(ToString::to_string).collect();
     if names.is_empty() {
         return error;
     }

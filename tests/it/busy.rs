@@ -110,7 +110,7 @@ fn a_mounted_block_device_is_read_only() {
     tool::run("mount", &[device, place]);
     let [by_device, by_image] = [&attached.0, &image.path()].map(|path| user(open(path)));
     let read = FileDevice::open(&attached.0, Access::Read).map(|device| device.len());
-    tool::run("umount", &[place]);
+    tool::unmount(place);
     for by in [by_device, by_image] {
         assert!(by.contains(&format!("mounted at {place}; unmount it")), "{by}");
     }

@@ -8,7 +8,7 @@ use btrpress::device::{Access, Device, FileDevice};
 use btrpress::error::Error;
 use btrpress::format::{Key, KeyKind, Logical, tree_id};
 use btrpress::tree::Forest;
-use btrpress::volume::{Volume, find_members};
+use btrpress::volume::{Site, Volume, find_others};
 
 use tempfile::TempDir;
 
@@ -154,7 +154,7 @@ fn fill(paths: &[PathBuf]) {
         });
         fs::write(at.path().join(number.to_string()), bytes.collect::<Vec<_>>()).unwrap();
     }
-    tool::run("umount", &[place]);
+    tool::unmount(place);
     for device in loops {
         tool::output("btrfs", &["device", "scan", "--forget", &device]);
         tool::run("losetup", &["--detach", &device]);
@@ -196,8 +196,8 @@ fn without_redundancy_a_missing_device_is_an_error() {
 fn one_device_finds_the_others() {
     for (name, _) in PROFILES {
         let fixture = fixture(name);
-        let mut found = find_members(&fixture.path()).unwrap();
-        found.sort();
-        assert_eq!(found, fixture.devices(), "{name}");
+        let found = find_others(&[Site::whole(&fixture.path())]).unwrap();
+        let found: Vec<_> = found.into_iter().map(|site| site.path).collect();
+        assert_eq!(found, fixture.devices()[1..], "{name}");
     }
 }

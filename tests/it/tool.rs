@@ -10,6 +10,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use std::thread::sleep;
+use std::time::Duration;
 
 /// Where administrators' programs live when an ordinary user's `PATH` leaves them out.
 const ALSO_IN: [&str; 2] = ["/usr/sbin", "/sbin"];
@@ -97,6 +99,20 @@ pub(crate) fn run<S: AsRef<OsStr>>(program: &str, args: &[S]) -> String {
     let output = output(program, args);
     assert!(output.status.success(), "{}", failure(program, args, &output));
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Unmounts what is at `place`. Another thread's child may have it open until it has become another program.
+///
+/// # Panics
+/// When that fails for some seconds.
+pub(crate) fn unmount<S: AsRef<OsStr>>(place: S) {
+    for _ in 0..50 {
+        if output("umount", &[&place]).status.success() {
+            return;
+        }
+        sleep(Duration::from_millis(100));
+    }
+    run("umount", &[place]);
 }
 
 /// Runs a program whatever comes of it.

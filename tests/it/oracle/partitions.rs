@@ -62,12 +62,17 @@ impl Disk {
         File::options().read(true).write(true).open(&self.path).expect("disk image")
     }
 
+    /// Puts a filesystem into a partition, with something right before and after it.
     fn put(&self, image: &Image, at_byte: u64) {
-        let (from, to) = (File::open(image.path()).expect("image"), self.file());
-        copy(&from, 0, &to, at_byte);
+        self.put_device(image, 0, at_byte);
         let before = at_byte - FILLER.len() as u64;
-        to.write_all_at(&FILLER, before).expect("disk image");
-        to.write_all_at(&FILLER, at_byte + PART_BYTES).expect("disk image");
+        self.file().write_all_at(&FILLER, before).expect("disk image");
+        self.file().write_all_at(&FILLER, at_byte + PART_BYTES).expect("disk image");
+    }
+
+    fn put_device(&self, image: &Image, number: usize, at_byte: u64) {
+        let (from, to) = (File::open(&image.paths()[number]).expect("image"), self.file());
+        copy(&from, 0, &to, at_byte);
     }
 
     /// The filesystem at a place, on its own.
@@ -110,6 +115,12 @@ fn copy(from: &File, from_byte: u64, to: &File, to_byte: u64) {
             to.write_all_at(&block, to_byte + at).expect("write");
         }
     }
+}
+
+/// Copies a partition over an image, zeros too.
+fn copy_all(from: &File, from_byte: u64, to: &File) {
+    to.set_len(0).and_then(|()| to.set_len(PART_BYTES)).expect("image");
+    copy(from, from_byte, to, 0);
 }
 
 fn has_sfdisk() -> bool {
@@ -219,7 +230,7 @@ fn seen_at(disk: &Path, start: u64) -> Vec<u8> {
     let args = ["-o".as_ref(), options.as_ref(), disk.as_os_str(), at.path().as_os_str()];
     tool::run("mount", &args);
     let text = std::fs::read(at.path().join("home/text")).expect("text");
-    tool::run("umount", &[at.path()]);
+    tool::unmount(at.path());
     text
 }
 
@@ -292,4 +303,78 @@ fn a_gpt_of_a_disk_with_large_sectors_is_read() {
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert_eq!(disk.around(101 * MIB), around);
     assert_eq!(truth.complaints(&disk.cut(101 * MIB)), NONE);
+}
+
+/// Two devices of one filesystem, with a text.
+fn mirrors() -> (Image, Truth) {
+    let image = Image::mkfs_on(&[PART_BYTES, PART_BYTES], &["-d", "raid1", "-m", "raid1"]);
+    let mount = image.mount("rw");
+    tool::run("btrfs", &["subvolume", "create", &mount.at("home")]);
+    workload::write(&mount.root().join("home/text"), &content(Kind::Text, 3, 4 * MIB));
+    assert_eq!(mount.unmount(), NONE);
+    let truth = Truth::of(&image);
+    (image, truth)
+}
+
+#[test]
+fn devices_of_one_filesystem_are_found_in_partitions() {
+    if !has_sfdisk() {
+        return;
+    }
+    let (image, truth) = mirrors();
+    let mut back = image.copy();
+    let places = [MIB, 201 * MIB];
+    let mut named = |disk: &Disk, names: &[String]| {
+        let args = ["--batch", "recompress", "--to", "zstd:5"].into_iter();
+        let args: Vec<&OsStr> =
+            args.chain(names.iter().map(String::as_str)).map(OsStr::new).collect();
+        let output = press::output(&args, None);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{names:?}: {said}");
+        for (path, at) in back.paths().iter().zip(places) {
+            let to = File::options().write(true).open(path).expect("image");
+            copy_all(&disk.file(), at, &to);
+        }
+        assert_ne!(back.digest(), image.digest(), "{names:?}");
+        assert_eq!(truth.complaints(&back), NONE, "{names:?}");
+        back = image.copy();
+    };
+    // In one disk image.
+    for numbers in [&[][..], &[1], &[2], &[2, 1]] {
+        let disk = Disk::new("gpt", "2048,200M\n,200M\n");
+        disk.put_device(&image, 0, places[0]);
+        disk.put_device(&image, 1, places[1]);
+        let path = disk.path.display();
+        let mut names: Vec<_> = numbers.iter().map(|number| format!("{path}:{number}")).collect();
+        if names.is_empty() {
+            names.push(path.to_string());
+        }
+        named(&disk, &names);
+    }
+}
+
+#[test]
+fn devices_of_one_filesystem_are_found_in_partitions_of_several_disk_images() {
+    if !has_sfdisk() {
+        return;
+    }
+    let (image, truth) = mirrors();
+    let disks = [0, 1].map(|number| {
+        let disk = Disk::new("dos", "2048,100M,83\n,200M,83\n");
+        disk.put_device(&image, number, 101 * MIB);
+        disk
+    });
+    // Beside each other.
+    let second = disks[0].path.with_file_name("second");
+    std::fs::rename(&disks[1].path, &second).expect("rename");
+    let around = disks[0].around(101 * MIB);
+    let output = disks[0].recompress(&[]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(disks[0].around(101 * MIB), around);
+    for (path, disk) in image.paths().iter().zip([&disks[0].path, &second]) {
+        let to = File::options().write(true).open(path).expect("image");
+        copy_all(&File::open(disk).expect("disk image"), 101 * MIB, &to);
+    }
+    assert_eq!(truth.complaints(&image), NONE);
 }

@@ -32,7 +32,7 @@ fn assert_sound(name: &str, fixture: &Fixture, test: &str) {
     let at = at.path();
     tool::run("mount", &["-t", "btrfs", "-o", "ro,loop", image, at.to_str().expect("UTF-8")]);
     let wrong = differences(name, at);
-    tool::run("umount", &[at]);
+    tool::unmount(at);
     assert_eq!(wrong, Vec::<String>::new());
 }
 
