@@ -36,6 +36,39 @@ pub struct Landing {
     pub torn: Option<Vec<Range<usize>>>,
 }
 
+/// What states at one place of a tape have in common.
+#[derive(Debug)]
+struct Epoch {
+    events: Arc<[Event]>,
+    /// The devices without the writes in flight.
+    durable: Vec<Overlay<Arc<dyn Device>>>,
+    /// Writes since the last flush of their device.
+    in_flight: Vec<usize>,
+    sector: usize,
+}
+
+/// Which of the writes in flight have landed, by their places among them. There can be very many states with very many
+/// writes, of which few are looked at.
+#[derive(Debug, Clone)]
+enum Choice {
+    /// The first ones.
+    Prefix(usize),
+    /// All but one.
+    AllBut(usize),
+    /// Those whose bits are set.
+    Set(u64),
+    /// Few, half or most of them.
+    Drawn(Random),
+    /// The first ones, of which the last is torn.
+    TornLast(usize, Random),
+    /// All, of which one is torn.
+    TornAmong(usize, Random),
+    /// All, torn where that is possible.
+    AllTorn(Random),
+    /// All, with the first of these two after the second.
+    Moved(usize, usize),
+}
+
 /// A state that a power cut can leave.
 #[derive(Debug, Clone)]
 pub struct Crash {
@@ -43,22 +76,66 @@ pub struct Crash {
     pub after: usize,
     /// Writes since the last flush of their device.
     pub in_flight: usize,
-    /// Those of them that landed, in the order in which they did.
-    pub landed: Vec<Landing>,
-    events: Arc<[Event]>,
-    durable: Arc<[Overlay<Arc<dyn Device>>]>,
+    epoch: Arc<Epoch>,
+    choice: Choice,
 }
 
 impl Crash {
+    /// The writes in flight that have landed, in the order in which they did.
+    pub fn landed(&self) -> Vec<Landing> {
+        let epoch = &*self.epoch;
+        let whole = |event: &usize| Landing { event: *event, torn: None };
+        let kept = |keep: &mut dyn FnMut(usize) -> bool| -> Vec<Landing> {
+            let numbered = epoch.in_flight.iter().enumerate();
+            numbered.filter(|(at, _)| keep(*at)).map(|(_, event)| whole(event)).collect()
+        };
+        match self.choice {
+            Choice::Prefix(len) => kept(&mut |at| at < len),
+            Choice::AllBut(lost) => kept(&mut |at| at != lost),
+            Choice::Set(set) => kept(&mut |at| set >> at & 1 == 1),
+            Choice::Drawn(mut random) => {
+                let odds = random.below(7) + 1;
+                kept(&mut |_| random.below(8) < odds)
+            }
+            Choice::TornLast(last, mut random) => {
+                let mut landed = kept(&mut |at| at <= last);
+                landed[last].torn = epoch.tear(epoch.in_flight[last], &mut random);
+                landed
+            }
+            Choice::TornAmong(at, mut random) => {
+                let mut landed = kept(&mut |_| true);
+                landed[at].torn = epoch.tear(epoch.in_flight[at], &mut random);
+                landed
+            }
+            Choice::AllTorn(mut random) => {
+                let mut landed = kept(&mut |_| true);
+                for landing in &mut landed {
+                    landing.torn = epoch.tear(landing.event, &mut random);
+                }
+                landed
+            }
+            Choice::Moved(first, second) => {
+                let mut landed = kept(&mut |_| true);
+                landed[first..=second].rotate_left(1);
+                landed
+            }
+        }
+    }
+
+    /// Whether a write has landed in parts.
+    pub const fn is_torn(&self) -> bool {
+        matches!(self.choice, Choice::TornLast(..) | Choice::TornAmong(..) | Choice::AllTorn(..))
+    }
+
     /// The devices as they are after it, by number.
     ///
     /// # Panics
     /// If the device below can't be read.
     pub fn devices(&self) -> Vec<Overlay<Arc<dyn Device>>> {
-        let devices = self.durable.to_vec();
-        for landing in &self.landed {
-            if let Event::Write { device, byte, bytes } = &self.events[landing.event] {
-                let Some(parts) = &landing.torn else {
+        let devices = self.epoch.durable.clone();
+        for landing in self.landed() {
+            if let Event::Write { device, byte, bytes } = &self.epoch.events[landing.event] {
+                let Some(parts) = landing.torn else {
                     write(&devices[*device], *byte, bytes);
                     continue;
                 };
@@ -71,9 +148,54 @@ impl Crash {
     }
 }
 
+impl Epoch {
+    fn range(&self, event: usize) -> (usize, Range<u64>) {
+        match &self.events[event] {
+            Event::Write { device, byte, bytes } => (*device, *byte..byte + bytes.len() as u64),
+            Event::Flush { device } => (*device, 0..0),
+        }
+    }
+
+    /// Sectors that a write takes.
+    fn sectors(&self, event: usize) -> usize {
+        let (_, range) = self.range(event);
+        ((range.end - range.start) as usize).div_ceil(self.sector)
+    }
+
+    /// The parts of a write of several sectors that landed: some, but not all.
+    fn tear(&self, event: usize, random: &mut Random) -> Option<Vec<Range<usize>>> {
+        let sectors = self.sectors(event);
+        if sectors < 2 {
+            return None;
+        }
+        let (_, range) = self.range(event);
+        let len = (range.end - range.start) as usize;
+        let lost = random.below(sectors as u64) as usize;
+        let kept = (lost + 1 + random.below(sectors as u64 - 1) as usize) % sectors;
+        let landed = |at: &usize| *at == kept || (*at != lost && random.below(2) == 0);
+        let parts = (0..sectors).filter(landed);
+        Some(parts.map(|at| at * self.sector..((at + 1) * self.sector).min(len)).collect())
+    }
+
+    /// Pairs of writes in flight to the same bytes.
+    fn overlaps(&self) -> Vec<(usize, usize)> {
+        let numbered = self.in_flight.iter().enumerate();
+        let mut sorted: Vec<_> = numbered.map(|(at, event)| (self.range(*event), at)).collect();
+        sorted.sort_by_key(|((device, range), at)| (*device, range.start, *at));
+        let mut found = Vec::new();
+        for (number, ((device, range), at)) in sorted.iter().enumerate() {
+            let after = sorted[number + 1..].iter();
+            let touching =
+                after.take_while(|((other, next), _)| other == device && next.start < range.end);
+            found.extend(touching.map(|(_, other)| (*at.min(other), *at.max(other))));
+        }
+        found
+    }
+}
+
 impl fmt::Display for Crash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { after, in_flight, landed, .. } = self;
+        let (Self { after, in_flight, .. }, landed) = (self, self.landed());
         write!(f, "after {after} events, {} of {in_flight} writes landed:", landed.len())?;
         let mut rest = &landed[..];
         while let Some(Landing { event, torn }) = rest.first() {
@@ -147,95 +269,40 @@ impl Crashes {
     }
 
     fn list(&mut self) {
-        let writes = self.in_flight.clone();
-        let all: Vec<_> = writes.iter().map(|&event| Landing { event, torn: None }).collect();
-        let mut states: Vec<Vec<Landing>> = Vec::new();
-        let subset = |keep: &mut dyn FnMut(usize) -> bool| -> Vec<Landing> {
-            all.iter()
-                .enumerate()
-                .filter(|(at, _)| keep(*at))
-                .map(|(_, landing)| landing.clone())
-                .collect()
-        };
-        if all.len() <= self.sampling.exhaustive_max {
-            states.extend((0_u64..1 << all.len()).map(|set| subset(&mut |at| set >> at & 1 == 1)));
-        } else {
-            states.extend((0..=all.len()).map(|len| subset(&mut |at| at < len)));
-            states.extend((0..all.len()).map(|lost| subset(&mut |at| at != lost)));
-            for _ in 0..self.sampling.subsets {
-                // Few, half or most of them.
-                let odds = self.random.below(7) + 1;
-                states.push(subset(&mut |_| self.random.below(8) < odds));
-            }
-        }
-        for (at, event) in writes.iter().enumerate() {
-            if let Some(torn) = self.torn(*event) {
-                states.push([&all[..at], std::slice::from_ref(&torn)].concat());
-                states.push([&all[..at], std::slice::from_ref(&torn), &all[at + 1..]].concat());
-            }
-        }
-        if writes.len() > 1 {
-            let torn = writes.iter().zip(&all);
-            let torn: Vec<_> = torn
-                .map(|(event, whole)| self.torn(*event).unwrap_or_else(|| whole.clone()))
-                .collect();
-            states.extend(torn.iter().any(|landing| landing.torn.is_some()).then_some(torn));
-        }
-        for (first, second) in self.overlaps(&writes) {
-            // The older bytes last.
-            let mut order = all.clone();
-            let moved = order.remove(first);
-            order.insert(second, moved);
-            states.push(order);
-        }
-        let durable: Arc<[_]> = self.durable.clone().into();
-        self.ready.extend(states.into_iter().map(|landed| Crash {
-            after: self.next,
-            in_flight: writes.len(),
-            landed,
+        let epoch = Epoch {
             events: Arc::clone(&self.events),
-            durable: Arc::clone(&durable),
+            durable: self.durable.clone(),
+            in_flight: self.in_flight.clone(),
+            sector: self.sampling.sector,
+        };
+        let count = epoch.in_flight.len();
+        let mut choices = Vec::new();
+        if count <= self.sampling.exhaustive_max {
+            choices.extend((0..1 << count).map(Choice::Set));
+        } else {
+            choices.extend((0..=count).map(Choice::Prefix));
+            choices.extend((0..count).map(Choice::AllBut));
+            let drawn = 0..self.sampling.subsets;
+            choices.extend(drawn.map(|_| Choice::Drawn(self.random.split())));
+        }
+        let can_tear = |at: &usize| epoch.sectors(epoch.in_flight[*at]) > 1;
+        for at in (0..count).filter(can_tear) {
+            choices.push(Choice::TornLast(at, self.random.split()));
+            choices.push(Choice::TornAmong(at, self.random.split()));
+        }
+        if count > 1 && (0..count).any(|at| can_tear(&at)) {
+            choices.push(Choice::AllTorn(self.random.split()));
+        }
+        // The older bytes last.
+        let pairs = epoch.overlaps().into_iter();
+        choices.extend(pairs.map(|(first, second)| Choice::Moved(first, second)));
+        let epoch = Arc::new(epoch);
+        self.ready.extend(choices.into_iter().map(|choice| Crash {
+            after: self.next,
+            in_flight: count,
+            epoch: Arc::clone(&epoch),
+            choice,
         }));
-    }
-
-    fn range(&self, event: usize) -> (usize, Range<u64>) {
-        match &self.events[event] {
-            Event::Write { device, byte, bytes } => (*device, *byte..byte + bytes.len() as u64),
-            Event::Flush { device } => (*device, 0..0),
-        }
-    }
-
-    /// A write of several sectors of which some, but not all, have landed.
-    fn torn(&mut self, event: usize) -> Option<Landing> {
-        let (_, range) = self.range(event);
-        let (len, sector) = ((range.end - range.start) as usize, self.sampling.sector);
-        let sectors = len.div_ceil(sector);
-        if sectors < 2 {
-            return None;
-        }
-        let lost = self.random.below(sectors as u64) as usize;
-        let kept = (lost + 1 + self.random.below(sectors as u64 - 1) as usize) % sectors;
-        let landed = |at: &usize| *at == kept || (*at != lost && self.random.below(2) == 0);
-        let parts = (0..sectors)
-            .filter(landed)
-            .map(|at| at * sector..((at + 1) * sector).min(len))
-            .collect();
-        Some(Landing { event, torn: Some(parts) })
-    }
-
-    /// Pairs of writes, by place in `writes`, to the same bytes.
-    fn overlaps(&self, writes: &[usize]) -> Vec<(usize, usize)> {
-        let mut sorted: Vec<_> =
-            writes.iter().enumerate().map(|(at, event)| (self.range(*event), at)).collect();
-        sorted.sort_by_key(|((device, range), at)| (*device, range.start, *at));
-        let mut found = Vec::new();
-        for (number, ((device, range), at)) in sorted.iter().enumerate() {
-            let after = sorted[number + 1..].iter();
-            let touching =
-                after.take_while(|((other, next), _)| other == device && next.start < range.end);
-            found.extend(touching.map(|(_, other)| (*at.min(other), *at.max(other))));
-        }
-        found
     }
 }
 
@@ -251,10 +318,15 @@ impl Iterator for Crashes {
 }
 
 /// Numbers that look random and are the same for the same seed.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Random(u64);
 
 impl Random {
+    /// Other such numbers.
+    fn split(&mut self) -> Self {
+        Self(self.below(u64::MAX))
+    }
+
     fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

@@ -30,10 +30,6 @@ fn record(name: &str) -> Recording {
     Recording::of(images(name), &["zlib:1", "none"].map(recompress))
 }
 
-fn is_torn(crash: &Crash) -> bool {
-    crash.landed.iter().any(|landing| landing.torn.is_some())
-}
-
 /// Whether no primary superblock of a device is whole.
 fn has_torn_primary(crash: &Crash) -> bool {
     let fs = Filesystem::open(devices_of(crash)).expect("a copy is whole");
@@ -45,7 +41,7 @@ fn a_torn_superblock_loses_nothing() {
     for name in ["zstd", "raid1"] {
         let recording = record(name);
         let torn = |sampling| {
-            recording.sample_of(&sampling, is_torn, 0, usize::MAX).collect::<Vec<Crash>>()
+            recording.sample_of(&sampling, Crash::is_torn, 0, usize::MAX).collect::<Vec<Crash>>()
         };
         let torn: Vec<Crash> = samplings().flat_map(torn).collect();
         let primaries = torn.iter().filter(|crash| has_torn_primary(crash)).count();
@@ -75,8 +71,9 @@ fn copies_written_along_with_the_primary_are_seen() {
         changed.push(event);
     }
     let mistaken = sound.with(changed);
-    let torn =
-        |sampling| mistaken.sample_of(&sampling, is_torn, 0, usize::MAX).collect::<Vec<Crash>>();
+    let torn = |sampling| {
+        mistaken.sample_of(&sampling, Crash::is_torn, 0, usize::MAX).collect::<Vec<Crash>>()
+    };
     let mut torn = samplings().flat_map(torn);
     assert!(torn.any(|crash| Filesystem::open(devices_of(&crash)).is_err()), "all can be opened");
 }
@@ -94,7 +91,7 @@ fn a_torn_primary_is_read_around_until_btrfs_progs_restore_it() {
         let fixture = fixture(name);
         let bench = Bench::new(fixture.devices(), &[recompress("zlib:1")]);
         let torn = |sampling| {
-            let torn = bench.recording.sample_of(&sampling, is_torn, 0, usize::MAX);
+            let torn = bench.recording.sample_of(&sampling, Crash::is_torn, 0, usize::MAX);
             torn.filter(has_torn_primary).last()
         };
         let image = bench.image_of(&samplings().find_map(torn).expect("a torn primary"));
