@@ -57,7 +57,8 @@ fn when_the_kernel_has_replayed_the_log_it_is_written_to() {
 }
 
 pub(super) fn work_of_the_kernel() -> Vec<Case> {
-    let mut cases = vec![paused_balance(), cut_balance(), cut_replacement(), half_deleted()];
+    let mut cases =
+        vec![paused_balance(), cut_balance(), cut_removal(), cut_replacement(), half_deleted()];
     let plain = texts(1, &[]);
     for flag in [
         SuperFlags::CHANGING_FSID,
@@ -155,6 +156,30 @@ fn cut_balance() -> Case {
         }
     }
     panic!("the kernel balances too fast to be cut off");
+}
+
+/// Data is moved without a balance, too: off a device that is to be removed.
+fn cut_removal() -> Case {
+    let image = much(MANY, 5000);
+    for _ in 0..TRIES {
+        let image = image.copy().with_room(1 << 30);
+        let mount = image.try_mount_without(&[1], "rw").expect("mounts");
+        let room = Loop::attach(&image.paths()[1]).expect("loop device");
+        let at = mount.at("");
+        tool::run("btrfs", &["device", "add", "-f", &room.device, &at]);
+        let mut removal = begin(&["device", "remove", "1", &at]);
+        let is_moving = |cut: &Image| {
+            surgery::filesystem(cut).forest().roots().contains_key(&tree_id::TREE_RELOC)
+        };
+        let cut = (0..TRIES).find_map(|_| cut(&image).filter(is_moving));
+        removal.wait().expect("it has started");
+        mount.unmount();
+        drop(room);
+        if let Some(cut) = cut {
+            return Case::new(cut, "a relocation was interrupted");
+        }
+    }
+    panic!("the kernel removes devices too fast to be cut off");
 }
 
 fn cut_replacement() -> Case {
