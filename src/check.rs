@@ -16,14 +16,19 @@ mod files;
 mod finding;
 mod free_space;
 mod inode;
+mod items;
+mod log;
+mod qgroups;
 mod quota;
 mod roots;
+mod uuids;
 
 pub use finding::{Finding, Problem, Report};
 
 use self::csums::Csums;
 use self::extents::Index;
 use self::finding::Findings;
+use self::items::Limits;
 use self::quota::Charged;
 use crate::error::{Error, Refusal, Result};
 use crate::format::tree_id;
@@ -46,6 +51,7 @@ struct Check<'a> {
     charged: Charged,
     csums: Csums,
     options: Options,
+    limits: Limits,
 }
 
 /// Checks a filesystem. `watch` is told of tree blocks, then of bytes of data.
@@ -62,17 +68,23 @@ pub fn run(fs: &Filesystem, options: Options, watch: Watch<'_>) -> Result<Report
     let charged = Charged::begin(forest);
     let index = Index::load(forest, &charged, &findings);
     let csums = Csums::load(forest, &findings);
-    let mut check = Check { forest, findings, index, charged, csums, options };
+    let limits = Limits::new(forest.superblock());
+    let mut check = Check { forest, findings, index, charged, csums, options, limits };
     let walked = blocks::walk(&check, watch)?;
     watch(Progress { done: walked.count, total: walked.count })?;
     files::check(&check, &walked);
+    uuids::check(&check);
+    if walked.is_complete && check.findings.is_empty() {
+        qgroups::check(fs, &check, watch)?;
+    }
+    let logged = log::check(&check);
     if check.index.is_complete {
         if walked.is_complete {
             check.index.compare(&check.findings);
             quota::check(&check);
         }
         check.index.check_space(forest, &check.findings);
-        check.csums.check_extents(&check.index, &check.findings);
+        check.csums.check_extents(&check.index, &logged, &check.findings);
         free_space::check(&check);
     }
     let mut data_bytes = 0;
@@ -81,8 +93,8 @@ pub fn run(fs: &Filesystem, options: Options, watch: Watch<'_>) -> Result<Report
     }
     let extents = check.index.len() as u64;
     let faults = forest.volume().faults();
-    let (findings, count) = std::mem::take(&mut check.findings).into_parts();
-    Ok(Report { findings, count, faults, blocks: walked.count, extents, data_bytes })
+    let (findings, count, harmless) = std::mem::take(&mut check.findings).into_parts();
+    Ok(Report { findings, count, harmless, faults, blocks: walked.count, extents, data_bytes })
 }
 
 /// Succeeds if the metadata is consistent, which must be known before anything is written. Damaged copies of a
@@ -92,11 +104,13 @@ pub fn run(fs: &Filesystem, options: Options, watch: Watch<'_>) -> Result<Report
 /// [`Refusal::Inconsistent`] with the first finding.
 pub fn require(fs: &Filesystem, watch: Watch<'_>) -> Result<()> {
     let report = run(fs, Options::default(), watch)?;
-    let mut harmful = report.findings.iter().filter(|finding| !finding.is_superblock_copy());
-    let Some(first) = harmful.next() else { return Ok(()) };
-    let first = format!("{}: {}", first.at, first.problem);
-    let harmless = report.findings.len() as u64 - 1 - harmful.count() as u64;
-    Err(Refusal::Inconsistent { count: report.count - harmless, first }.into())
+    if report.is_consistent() {
+        return Ok(());
+    }
+    let harm = report.findings.iter().find(|finding| !finding.is_superblock_copy());
+    let first = harm.map_or_else(String::new, |first| format!("{}: {}", first.at, first.problem));
+    let count = report.count.saturating_sub(report.harmless);
+    Err(Refusal::Inconsistent { count, first }.into())
 }
 
 /// A tree that is partly gone already can't be walked from its root.

@@ -22,7 +22,7 @@ pub use damage::Damage;
 pub use flags::{
     BlockFlags, BlockGroupFlags, CompatRo, ExtentFlags, Incompat, InodeFlags, RootFlags, SuperFlags,
 };
-pub use hash::{extent_data_ref_hash, name_hash};
+pub use hash::{extent_data_ref_hash, extref_hash, name_hash};
 pub use item::*;
 pub use key::{Key, KeyKind, RawKey, tree_id};
 pub use node::{HEADER_SIZE, Header, ITEM_SIZE, KEY_PTR_SIZE, KeyPtr, Node, NodeWriter};

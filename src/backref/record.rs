@@ -12,6 +12,9 @@ use crate::format::{
 };
 use crate::tree::Tree;
 
+/// Levels that a tree can have.
+const LEVELS: u8 = 8;
+
 /// What an extent item stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allocation {
@@ -95,7 +98,12 @@ impl ExtentRecord {
         let flags = item.extent_flags();
         let is_block = flags.contains(ExtentFlags::TREE_BLOCK);
         let allocation = match key.kind {
-            KeyKind::METADATA_ITEM => Allocation::Block { level: key.offset as u8 },
+            KeyKind::METADATA_ITEM => {
+                let level = u8::try_from(key.offset).ok().filter(|level| *level < LEVELS);
+                let found = key.offset;
+                let level = level.ok_or(Damage::Value { what: "level of a tree block", found })?;
+                Allocation::Block { level }
+            }
             KeyKind::EXTENT_ITEM if is_block => {
                 let (info, after) = TreeBlockInfo::view(rest)?;
                 rest = after;

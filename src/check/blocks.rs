@@ -8,6 +8,7 @@ use crate::backref::child_refs;
 use crate::check::Check;
 use crate::check::finding::{Findings, Problem};
 use crate::check::inode::{self, Summary};
+use crate::check::items;
 use crate::error::{Error, Place, Result};
 use crate::format::{
     BlockFlags, FileExtent, FileExtentKind, Key, KeyKind, Logical, Node, Ref, tree_id,
@@ -25,6 +26,8 @@ struct Pointer {
     generation: u64,
     /// None for a root.
     first_key: Option<Key>,
+    /// The key at which the next block begins, if there is one.
+    end: Option<Key>,
     tree: u64,
     /// The lowest `last_snapshot` of all subvolumes that come here.
     last_snapshot: u64,
@@ -104,6 +107,7 @@ fn roots(check: &Check<'_>) -> Vec<(u8, Pointer)> {
             bytenr: root.bytenr,
             generation: root.generation,
             first_key: None,
+            end: None,
             tree: id,
             last_snapshot,
             is_shared: false,
@@ -129,6 +133,7 @@ fn merge(mut pointers: Vec<Pointer>, findings: &Findings) -> Vec<Pointer> {
                 "those who point to the block do not agree",
             );
         }
+        kept.end = [kept.end, next.end].into_iter().flatten().min();
         kept.last_snapshot = kept.last_snapshot.min(next.last_snapshot);
         kept.is_shared = true;
         true
@@ -149,15 +154,18 @@ fn visit(check: &Check<'_>, level: u8, pointer: &Pointer) -> Option<Visited> {
     if check.options.data {
         check_copies(check.forest, &node, &check.findings);
     }
+    check_block(check, &node, pointer);
     let (is_full, is_shared) = check_record(check, &node, pointer);
     count_refs(check, &node, is_full);
     check.charged.add_block(&node);
     let children = node
         .ptrs()
-        .map(|ptr| Pointer {
+        .enumerate()
+        .map(|(slot, ptr)| Pointer {
             bytenr: ptr.bytenr,
             generation: ptr.generation,
             first_key: Some(ptr.key),
+            end: node.find_key(slot.saturating_add(1)).or(pointer.end),
             is_shared,
             ..*pointer
         })
@@ -170,6 +178,25 @@ fn visit(check: &Check<'_>, level: u8, pointer: &Pointer) -> Option<Visited> {
     let inner = (!is_leaf)
         .then(|| Inner { bytenr, children: children.iter().map(|child| child.bytenr).collect() });
     Some(Visited { children, inner, summary })
+}
+
+/// What a block must be by itself and in its place.
+fn check_block(check: &Check<'_>, node: &Node, pointer: &Pointer) {
+    let findings = &check.findings;
+    let at = || Place::Block(Logical(node.bytenr()));
+    let last = node.len().checked_sub(1).and_then(|slot| node.find_key(slot));
+    if let (Some(last), Some(end)) = (last, pointer.end)
+        && last >= end
+    {
+        findings.rule(at(), "block holds keys that belong into the next one");
+    }
+    if last.is_none() && pointer.first_key.is_some() {
+        findings.rule(at(), "leaf is empty, but not the root of its tree");
+    }
+    if !node.header().block_flags().contains(BlockFlags::WRITTEN) {
+        findings.rule(at(), "block is not marked as written");
+    }
+    items::check(&check.limits, node, pointer.tree, findings);
 }
 
 /// Compares a block with its record. Tells whether it refers by its address, and whether it is shared.
@@ -187,6 +214,9 @@ fn check_record(check: &Check<'_>, node: &Node, pointer: &Pointer) -> (bool, boo
         None => findings.rule(at(), "tree block is recorded as data"),
     }
     findings.compare(at(), "generation in the record", record.generation, node.generation());
+    if check.index.is_system(node.bytenr()) != (pointer.tree == tree_id::CHUNK) {
+        findings.rule(at(), "only the chunk tree, and all of it, belongs into system block groups");
+    }
     let is_shared = pointer.is_shared || record.refs > 1 || record.is_full_backref;
     let is_moving = node.header().block_flags().contains(BlockFlags::RELOC);
     let can_be_shared = tree_id::is_subvolume(pointer.tree) && pointer.first_key.is_some();

@@ -8,7 +8,7 @@ use crate::check::Check;
 use crate::check::extents::{Index, each_leaf};
 use crate::check::finding::{Findings, Problem};
 use crate::error::{Place, Result};
-use crate::format::{Damage, Key, KeyKind, Logical, tree_id};
+use crate::format::{Damage, Key, KeyKind, Logical, RangeSet, tree_id};
 use crate::tree::Forest;
 use crate::usage::{Progress, Watch};
 
@@ -61,17 +61,26 @@ impl Csums {
         known.is_some_and(|known| known.end >= range.end)
     }
 
-    /// Whether there is data wherever there are checksums.
-    pub(super) fn check_extents(&self, index: &Index, findings: &Findings) {
+    /// Whether any of a range has a checksum.
+    pub(super) fn intersects(&self, range: &Range<u64>) -> bool {
+        let first = self.ranges.partition_point(|known| known.end <= range.start);
+        self.ranges.get(first).is_some_and(|known| known.start < range.end)
+    }
+
+    /// Whether there is data, if only in the log, wherever there are checksums.
+    pub(super) fn check_extents(&self, index: &Index, logged: &RangeSet, findings: &Findings) {
         for range in &self.ranges {
             let mut at = range.start;
             for extent in index.within(range).iter().filter(|extent| extent.level.is_none()) {
                 if extent.bytenr > at {
-                    break;
+                    if !logged.contains(&(at..extent.bytenr)) {
+                        break;
+                    }
+                    at = extent.bytenr;
                 }
                 at = at.max(extent.bytenr.saturating_add(extent.length));
             }
-            if at < range.end {
+            if at < range.end && !logged.contains(&(at..range.end)) {
                 findings.rule(Place::Block(Logical(at)), "checksums for what is no data");
             }
         }

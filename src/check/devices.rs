@@ -1,19 +1,20 @@
 //! Superblocks, devices, chunks, and which parts of devices belong to chunks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use zerocopy::FromBytes;
 
 use crate::check::finding::{Findings, Problem};
 use crate::error::{Error, Place, Result};
 use crate::format::{
-    BlockGroupFlags, ChunkItem, Damage, DevExtent, Key, KeyKind, RawKey, SUPERBLOCK_OFFSETS,
-    SuperFlags, Superblock, tree_id,
+    BlockGroupFlags, ChunkItem, CompatRo, Damage, DevExtent, Incompat, Key, KeyKind, RawKey,
+    SUPERBLOCK_OFFSETS, Stripe, SuperFlags, Superblock, tree_id,
 };
 use crate::tree::Forest;
 
 pub(super) fn check(forest: &Forest, findings: &Findings) {
     check_superblocks(forest, findings);
+    check_fields(forest, findings);
     check_totals(forest, findings);
     check_system_chunks(forest, findings);
     if let Err(error) = check_dev_extents(forest, findings) {
@@ -57,6 +58,44 @@ fn member_fsid(superblock: &Superblock, copy: &Superblock) -> [u8; 16] {
     if is_seed { copy.fsid } else { superblock.fsid }
 }
 
+/// What the kernel, or `btrfs check`, demands of the superblock's fields.
+fn check_fields(forest: &Forest, findings: &Findings) {
+    let superblock = forest.superblock();
+    let (incompat, compat_ro) = (superblock.incompat(), superblock.compat_ro());
+    let generation = superblock.generation.get();
+    let (sector, node) = (superblock.sectorsize.get(), superblock.nodesize.get());
+    let is_old = |of: u64| of <= generation;
+    let cache = superblock.cache_generation.get();
+    let has_groups = compat_ro.contains(CompatRo::BLOCK_GROUP_TREE);
+    let has_space = compat_ro.contains(CompatRo::FREE_SPACE_TREE_VALID);
+    let rules = [
+        (superblock.stripesize.get() == sector, "stripesize is not the sector size"),
+        (superblock.root_dir_objectid.get() == tree_id::ROOT_DIR, "root_dir_objectid is not 6"),
+        (is_old(superblock.chunk_root_generation.get()), "chunk tree is newer than the commit"),
+        (is_old(superblock.uuid_tree_generation.get()), "UUID tree is newer than the commit"),
+        (is_old(cache) || cache == u64::MAX, "space cache is newer than the commit"),
+        (
+            superblock.log_root.get().is_multiple_of(sector.into()),
+            "log_root is not the address of a block",
+        ),
+        (
+            superblock.dev_item.fsid == superblock.metadata_fsid(),
+            "device belongs to another filesystem",
+        ),
+        (
+            !incompat.contains(Incompat::MIXED_GROUPS) || sector == node,
+            "mixed block groups need nodes of one sector",
+        ),
+        (
+            !has_groups || (has_space && incompat.contains(Incompat::NO_HOLES)),
+            "a block group tree needs a valid free space tree and no-holes",
+        ),
+    ];
+    for (_, rule) in rules.iter().filter(|(is_kept, _)| !is_kept) {
+        findings.rule(Place::Filesystem, rule);
+    }
+}
+
 fn check_totals(forest: &Forest, findings: &Findings) {
     let (volume, superblock) = (forest.volume(), forest.superblock());
     if !volume.seed_devices().is_empty() {
@@ -84,21 +123,28 @@ fn check_totals(forest: &Forest, findings: &Findings) {
 /// The superblock holds all system chunks: without them the chunk tree can't be found.
 fn check_system_chunks(forest: &Forest, findings: &Findings) {
     let mut array = forest.superblock().sys_chunks();
-    let mut held = BTreeSet::new();
+    let mut held = BTreeMap::new();
     while let Ok((key, rest)) = RawKey::ref_from_prefix(array) {
-        let Ok((_, _, rest)) = ChunkItem::view(rest) else { break };
-        held.insert(Key::from(*key).offset);
+        let Ok((chunk, stripes, rest)) = ChunkItem::view(rest) else { break };
+        held.insert(
+            Key::from(*key).offset,
+            (chunk.length.get(), chunk.flags.get(), places(stripes)),
+        );
         array = rest;
     }
-    let system: BTreeSet<u64> = forest
+    let system = forest
         .volume()
         .chunks()
         .filter(|chunk| chunk.flags.contains(BlockGroupFlags::SYSTEM))
-        .map(|chunk| chunk.logical.0)
+        .map(|chunk| (chunk.logical.0, (chunk.length, chunk.flags.bits(), places(&chunk.stripes))))
         .collect();
     if held != system {
         findings.rule(Place::Filesystem, "the superblock does not list exactly the system chunks");
     }
+}
+
+fn places(stripes: &[Stripe]) -> Vec<(u64, u64)> {
+    stripes.iter().map(|stripe| (stripe.devid.get(), stripe.offset.get())).collect()
 }
 
 fn check_dev_extents(forest: &Forest, findings: &Findings) -> Result<()> {
@@ -144,6 +190,10 @@ fn check_dev_extents(forest: &Forest, findings: &Findings) -> Result<()> {
         let at = Place::Item { tree: tree_id::CHUNK, key: Key::new(1, KeyKind::DEV_ITEM, devid) };
         let found = used.get(&devid).copied().unwrap_or_default();
         findings.compare(at.clone(), "bytes_used", item.bytes_used.get(), found);
+        let mut stripes = forest.volume().chunks().flat_map(|chunk| &chunk.stripes);
+        if stripes.any(|stripe| stripe.devid == item.devid && stripe.dev_uuid != item.uuid) {
+            findings.rule(at.clone(), "a stripe names the device by another UUID");
+        }
         let total = item.total_bytes.get();
         let end = forest.volume().chunks().flat_map(|chunk| {
             let size = chunk.stripe_size();

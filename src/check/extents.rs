@@ -219,6 +219,16 @@ impl Index {
         findings.compare(at, "bytes_used of the superblock", recorded, used_total);
     }
 
+    fn group_before(&self, bytenr: u64) -> Option<&Group> {
+        let before = self.groups.partition_point(|group| group.range.start <= bytenr);
+        before.checked_sub(1).and_then(|slot| self.groups.get(slot))
+    }
+
+    /// Whether an address is in a block group for the chunk tree.
+    pub(super) fn is_system(&self, bytenr: u64) -> bool {
+        self.group_before(bytenr).is_some_and(|group| group.flags.contains(BlockGroupFlags::SYSTEM))
+    }
+
     fn check_extents(&self, forest: &Forest, findings: &Findings) {
         let newest = forest.superblock().generation.get();
         let sector = u64::from(forest.volume().sector_size());
@@ -243,8 +253,7 @@ impl Index {
             } else {
                 BlockGroupFlags::METADATA | BlockGroupFlags::SYSTEM
             };
-            let before = self.groups.partition_point(|group| group.range.start <= extent.bytenr);
-            let group = before.checked_sub(1).and_then(|slot| self.groups.get(slot));
+            let group = self.group_before(extent.bytenr);
             if group.is_none_or(|group| end > group.range.end || !group.flags.intersects(kinds)) {
                 findings.rule(at(), "extent is in no block group for its kind");
             }
@@ -253,30 +262,56 @@ impl Index {
 }
 
 /// Goes through the leaves of a tree in order, some read ahead on all cores. Tells whether all could be read; why one
-/// could not be read is found by the walk through all trees.
+/// could not be read is found by the walk through all trees. It ends where keys don't ascend: no leaf is given twice,
+/// however its parents are entangled.
 pub(super) fn each_leaf(tree: &Tree<'_>, then: &mut dyn FnMut(&Arc<Node>)) -> bool {
+    let mut walk = Leaves { tree, then, last: None, is_ordered: true };
     match tree.root_node() {
-        Ok(root) => below(tree, &root, then),
+        Ok(root) => walk.below(&root),
         Err(_) => false,
     }
 }
 
-fn below(tree: &Tree<'_>, node: &Arc<Node>, then: &mut dyn FnMut(&Arc<Node>)) -> bool {
-    if node.level() == 0 {
-        then(node);
-        return true;
+struct Leaves<'a> {
+    tree: &'a Tree<'a>,
+    then: &'a mut dyn FnMut(&Arc<Node>),
+    /// The last key given.
+    last: Option<Key>,
+    is_ordered: bool,
+}
+
+impl Leaves<'_> {
+    fn below(&mut self, node: &Arc<Node>) -> bool {
+        if node.level() == 0 {
+            self.leaf(node);
+            return self.is_ordered;
+        }
+        let slots: Vec<usize> = (0..node.len()).collect();
+        let mut is_complete = true;
+        for slots in slots.chunks(AHEAD) {
+            let children: Vec<_> = if node.level() == 1 {
+                slots.par_iter().map(|slot| self.tree.child(node, *slot)).collect()
+            } else {
+                slots.iter().map(|slot| self.tree.child(node, *slot)).collect()
+            };
+            for child in children {
+                is_complete &= child.is_ok_and(|child| self.below(&child));
+                if !self.is_ordered {
+                    return false;
+                }
+            }
+        }
+        is_complete
     }
-    let slots: Vec<usize> = (0..node.len()).collect();
-    let mut is_complete = true;
-    for slots in slots.chunks(AHEAD) {
-        let children: Vec<_> = if node.level() == 1 {
-            slots.par_iter().map(|slot| tree.child(node, *slot)).collect()
-        } else {
-            slots.iter().map(|slot| tree.child(node, *slot)).collect()
+
+    fn leaf(&mut self, leaf: &Arc<Node>) {
+        let Some(last) = leaf.len().checked_sub(1).and_then(|slot| leaf.find_key(slot)) else {
+            return;
         };
-        for child in children {
-            is_complete &= child.is_ok_and(|child| below(tree, &child, then));
+        self.is_ordered = leaf.first_key() > self.last;
+        if self.is_ordered {
+            self.last = Some(last);
+            (self.then)(leaf);
         }
     }
-    is_complete
 }

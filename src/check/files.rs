@@ -29,7 +29,7 @@ pub(super) fn check(check: &Check<'_>, walked: &Walked) {
         let Some(root) = check.forest.root(id) else { continue };
         let summary = walked.summaries.get(&root.bytenr).or_else(|| above.get(&root.bytenr));
         if let Some(summary) = summary {
-            summary.finish(id, check);
+            summary.clone().finish(id, check);
         }
     }
 }

@@ -80,6 +80,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// How many there are, those that were not kept too.
     pub count: u64,
+    /// How many of them do no harm.
+    pub harmless: u64,
     /// Bad copies whose contents were then had from another one.
     pub faults: Vec<Fault>,
     /// Tree blocks that were read.
@@ -93,7 +95,7 @@ pub struct Report {
 impl Report {
     /// Whether all is well with the filesystem; single bad copies of something are no matter.
     pub const fn is_consistent(&self) -> bool {
-        self.count == 0
+        self.count == self.harmless
     }
 }
 
@@ -102,15 +104,23 @@ impl Report {
 pub(super) struct Findings {
     list: Mutex<Vec<Finding>>,
     count: AtomicU64,
+    harmless: AtomicU64,
 }
 
 impl Findings {
     pub(super) fn add(&self, at: Place, problem: Problem) {
         self.count.fetch_add(1, Ordering::Relaxed);
+        let finding = Finding { at, problem };
+        self.harmless.fetch_add(finding.is_superblock_copy().into(), Ordering::Relaxed);
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         if list.len() < KEPT_MAX {
-            list.push(Finding { at, problem });
+            list.push(finding);
         }
+    }
+
+    /// Whether nothing that does harm was found.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == self.harmless.load(Ordering::Relaxed)
     }
 
     pub(super) fn error(&self, error: Error) {
@@ -131,10 +141,11 @@ impl Findings {
         }
     }
 
-    pub(super) fn into_parts(self) -> (Vec<Finding>, u64) {
+    /// The findings, how many there are, and how many of them do no harm.
+    pub(super) fn into_parts(self) -> (Vec<Finding>, u64, u64) {
         let mut list = self.list.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut list = mem::take(&mut list);
         list.sort_by_cached_key(|finding| format!("{finding:?}"));
-        (list, self.count.into_inner())
+        (list, self.count.into_inner(), self.harmless.into_inner())
     }
 }

@@ -26,8 +26,8 @@ impl Recorded {
     }
 }
 
-/// Compares the free space tree, if it counts, with the extents. Entries of groups that don't exist, as `mkfs.btrfs`
-/// leaves some, harm nobody.
+/// Compares the free space tree, if it counts, with the extents. `mkfs.btrfs` leaves entries of its first block groups,
+/// which are gone, below all others; they harm nobody.
 pub(super) fn check(check: &Check<'_>) {
     if !check.forest.superblock().compat_ro().contains(CompatRo::FREE_SPACE_TREE_VALID) {
         return;
@@ -50,7 +50,13 @@ pub(super) fn check(check: &Check<'_>) {
                 finish(check, &done, &mut seen);
                 recorded.group = group;
             }
-            let Some(group) = group.and_then(|slot| groups.get(slot)) else { continue };
+            let Some(group) = group.and_then(|slot| groups.get(slot)) else {
+                if groups.first().is_some_and(|group| group.range.start <= key.objectid) {
+                    let at = Place::Item { tree: tree_id::FREE_SPACE, key };
+                    check.findings.rule(at, "there is no such block group");
+                }
+                continue;
+            };
             if let Err(damage) = add(check, group, &mut recorded, key, data) {
                 check.findings.error(Error::in_item(damage, tree_id::FREE_SPACE, key));
             }

@@ -17,6 +17,11 @@ pub fn name_hash(name: &[u8]) -> u64 {
     u64::from(raw_crc32c(!1, name))
 }
 
+/// Key offset of an `INODE_EXTREF` for `name` in the directory `parent`.
+pub fn extref_hash(parent: u64, name: &[u8]) -> u64 {
+    u64::from(raw_crc32c(parent as u32, name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -94,7 +94,7 @@ impl<'f> Tree<'f> {
     /// Items whose keys are in `keys`, in order.
     pub const fn range(&self, keys: RangeInclusive<Key>) -> Range<'f> {
         let (first, last) = (*keys.start(), *keys.end());
-        Range { tree: *self, path: Vec::new(), next: Some(first), last }
+        Range { tree: *self, path: Vec::new(), next: Some(first), last, given: None }
     }
 
     /// All items.
@@ -112,6 +112,9 @@ pub struct Range<'f> {
     /// Where to descend to when `path` is empty.
     next: Option<Key>,
     last: Key,
+    /// The last key given. In a sound tree all that follow are above it; where blocks are entangled so that they could
+    /// be come across again and again, this is where it ends.
+    given: Option<Key>,
 }
 
 impl Range<'_> {
@@ -141,7 +144,13 @@ impl Range<'_> {
             *slot = here.saturating_add(1);
             if node.level() == 0 {
                 let item = Item { leaf: node, slot: here };
-                return Ok((item.key() <= self.last).then_some(item));
+                let key = item.key();
+                if self.given.is_some_and(|given| given >= key) {
+                    let at = Logical(item.leaf.bytenr());
+                    return Err(Error::at(Damage::KeyOrder { slot: here }, at));
+                }
+                self.given = Some(key);
+                return Ok((key <= self.last).then_some(item));
             }
             let child = self.tree.child(&node, here)?;
             self.path.push((child, 0));

@@ -19,6 +19,8 @@ pub struct Sharing {
     pub roots: Vec<u64>,
     /// Bytes of data extents and of inline data on disk.
     pub disk: u64,
+    /// Bytes of data extents alone.
+    pub extents: u64,
     /// Bytes of tree blocks; one that holds inline data counts here too.
     pub metadata: u64,
 }
@@ -222,7 +224,8 @@ impl Count {
             usage.tally.add(&of_set.refs, members.len() as u64);
             usage.tally.add(&of_set.extents, 1);
             let inline = of_set.refs.total().disk;
-            let disk = of_set.extents.total().disk.saturating_add(inline);
+            let extents = of_set.extents.total().disk;
+            let disk = extents.saturating_add(inline);
             for member in &members {
                 let root = &mut usage.roots[*member];
                 root.tally.add(&of_set.refs, 1);
@@ -234,7 +237,7 @@ impl Count {
             }
             if disk > 0 || of_set.metadata > 0 {
                 let roots = members.iter().map(|member| ids[*member]).collect();
-                usage.sharing.push(Sharing { roots, disk, metadata: of_set.metadata });
+                usage.sharing.push(Sharing { roots, disk, extents, metadata: of_set.metadata });
             }
         }
         usage

@@ -6,6 +6,10 @@ use btrpress::usage::unwatched;
 use crate::fixture::{ALL, fixture};
 use crate::read::open;
 
+mod faults;
+mod faults_of_files;
+mod faults_of_space;
+
 #[test]
 fn nothing_is_wrong_with_what_the_kernel_made() {
     let mut wrong = Vec::new();

@@ -8,6 +8,7 @@ mod corrupt;
 mod crash;
 mod faults;
 mod fixture;
+mod fuzz;
 mod kinds;
 mod oracle;
 mod profiles;

@@ -33,6 +33,22 @@ impl FileKind {
     pub const XATTR: Self = Self(8);
 }
 
+impl FileKind {
+    /// The type that an inode's mode tells, if it is one.
+    pub const fn of_mode(mode: u32) -> Option<Self> {
+        match mode & 0o170_000 {
+            0o100_000 => Some(Self::REGULAR),
+            0o040_000 => Some(Self::DIRECTORY),
+            0o020_000 => Some(Self::CHAR_DEVICE),
+            0o060_000 => Some(Self::BLOCK_DEVICE),
+            0o010_000 => Some(Self::FIFO),
+            0o140_000 => Some(Self::SOCKET),
+            0o120_000 => Some(Self::SYMLINK),
+            _ => None,
+        }
+    }
+}
+
 /// `btrfs_dir_item`: a name in a directory, or an extended attribute.
 ///
 /// * Tree: any subvolume tree; the tree of trees for the default subvolume.

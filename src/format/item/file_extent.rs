@@ -1,6 +1,7 @@
 //! File extents: where a file's bytes are.
 
 use std::fmt;
+use std::ops::Range;
 
 use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -169,6 +170,17 @@ impl FileExtent {
     pub const fn is_hole(&self) -> bool {
         matches!(self.kind, FileExtentKind::Regular | FileExtentKind::Prealloc)
             && self.place.disk_bytenr == 0
+    }
+
+    /// The bytes on disk that must have checksums for it to be read: a compressed extent is read in whole, another one
+    /// may have parts that were never written.
+    pub const fn summed_range(&self) -> Range<u64> {
+        let place = &self.place;
+        let (start, len) = match self.compression {
+            Compression::NONE => (place.disk_bytenr.saturating_add(place.offset), place.num_bytes),
+            _ => (place.disk_bytenr, place.disk_num_bytes),
+        };
+        start..start.saturating_add(len)
     }
 
     /// Bytes of the whole extent once decoded. Old kernels recorded less for uncompressed extents.

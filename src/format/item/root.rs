@@ -104,6 +104,8 @@ const _: () = assert!(size_of::<RawRootRef>() == 18);
 pub struct RootRef<'a> {
     /// Directory inode in the parent subvolume.
     pub dirid: u64,
+    /// Sequence number of the name in that directory.
+    pub sequence: u64,
     /// Name in that directory.
     pub name: &'a [u8],
 }
@@ -117,5 +119,5 @@ pub fn root_ref(data: &[u8]) -> Result<RootRef<'_>, Damage> {
         found: rest.len(),
         expected,
     })?;
-    Ok(RootRef { dirid: raw.dirid.get(), name })
+    Ok(RootRef { dirid: raw.dirid.get(), sequence: raw.sequence.get(), name })
 }

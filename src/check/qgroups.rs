@@ -1,0 +1,104 @@
+//! Quota groups: what they count must be what their subvolumes use.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::check::Check;
+use crate::error::{Error, Place, Result};
+use crate::format::{Key, KeyKind, QgroupInfo, QgroupStatus, tree_id};
+use crate::fs::Filesystem;
+use crate::usage::{Watch, roots};
+
+/// The state of quotas that are on and up to date.
+const ON: u64 = 1;
+/// Bits of a group's number that are a subvolume's, in a group of the lowest level.
+const LEVEL_SHIFT: u32 = 48;
+
+/// The quota tree as recorded.
+#[derive(Default)]
+struct Groups {
+    infos: BTreeMap<u64, QgroupInfo>,
+    /// Group and member.
+    relations: BTreeSet<(u64, u64)>,
+    is_current: bool,
+}
+
+/// Compares the quota groups with what is used, unless the kernel is to count anew.
+pub(super) fn check(fs: &Filesystem, check: &Check<'_>, watch: Watch<'_>) -> Result<()> {
+    let Some(groups) = load(check)? else { return Ok(()) };
+    if !groups.is_current {
+        return Ok(());
+    }
+    let ids: Vec<u64> = fs.forest().subvolumes().collect();
+    let usage = roots::scan(fs, &ids, watch)?;
+    for (id, info) in &groups.infos {
+        let members = groups.members(*id);
+        let (mut used, mut exclusive) = (0_u64, 0_u64);
+        for set in &usage.sharing {
+            let bytes = set.extents.saturating_add(set.metadata);
+            let inside = set.roots.iter().filter(|root| members.contains(root)).count();
+            if inside > 0 {
+                used = used.saturating_add(bytes);
+            }
+            if inside == set.roots.len() {
+                exclusive = exclusive.saturating_add(bytes);
+            }
+        }
+        let key = Key::new(0, KeyKind::QGROUP_INFO, *id);
+        let at = || Place::Item { tree: tree_id::QUOTA, key };
+        // Groups of subvolumes that are gone keep what they had.
+        if members.iter().any(|root| ids.contains(root)) {
+            check.findings.compare(at(), "bytes referred to by the group", info.rfer.get(), used);
+            check.findings.compare(
+                at(),
+                "exclusive bytes of the group",
+                info.excl.get(),
+                exclusive,
+            );
+        }
+    }
+    Ok(())
+}
+
+fn load(check: &Check<'_>) -> Result<Option<Groups>> {
+    let Some(tree) = check.forest.find_tree(tree_id::QUOTA) else { return Ok(None) };
+    let mut groups = Groups::default();
+    for item in tree.items() {
+        let item = item?;
+        let key = item.key();
+        let broken = |damage| Error::in_item(damage, tree_id::QUOTA, key);
+        match key.kind {
+            KeyKind::QGROUP_STATUS => {
+                let (status, _) = QgroupStatus::view(item.data()).map_err(broken)?;
+                let newest = check.forest.superblock().generation;
+                groups.is_current = status.flags.get() == ON && status.generation == newest;
+            }
+            KeyKind::QGROUP_INFO => {
+                let info = QgroupInfo::view(item.data()).map_err(broken)?;
+                groups.infos.insert(key.offset, *info);
+            }
+            // Each is there twice, once from either side; the group has the higher number.
+            KeyKind::QGROUP_RELATION if key.objectid > key.offset => {
+                groups.relations.insert((key.objectid, key.offset));
+            }
+            _ => {}
+        }
+    }
+    Ok(Some(groups))
+}
+
+impl Groups {
+    /// The subvolumes that belong to a group, directly or by way of other groups.
+    fn members(&self, group: u64) -> BTreeSet<u64> {
+        let mut members = BTreeSet::new();
+        let (mut waiting, mut seen) = (vec![group], BTreeSet::new());
+        while let Some(next) = waiting.pop() {
+            if next >> LEVEL_SHIFT == 0 {
+                members.insert(next);
+            } else if seen.insert(next) {
+                let below = self.relations.range((next, 0)..=(next, u64::MAX));
+                waiting.extend(below.map(|(_, member)| *member));
+            }
+        }
+        members
+    }
+}
