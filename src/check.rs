@@ -98,7 +98,7 @@ pub fn run(fs: &Filesystem, options: Options, watch: Watch<'_>) -> Result<Report
 }
 
 /// Succeeds if the metadata is consistent, which must be known before anything is written. Damaged copies of a
-/// superblock are no matter: the first commit writes them anew.
+/// superblock are no matter: the first commit writes them anew. Nor are wrong counts of quotas.
 ///
 /// # Errors
 /// [`Refusal::Inconsistent`] with the first finding.
@@ -107,7 +107,7 @@ pub fn require(fs: &Filesystem, watch: Watch<'_>) -> Result<()> {
     if report.is_consistent() {
         return Ok(());
     }
-    let harm = report.findings.iter().find(|finding| !finding.is_superblock_copy());
+    let harm = report.findings.iter().find(|finding| !finding.is_harmless());
     let first = harm.map_or_else(String::new, |first| format!("{}: {}", first.at, first.problem));
     let count = report.count.saturating_sub(report.harmless);
     Err(Refusal::Inconsistent { count, first }.into())

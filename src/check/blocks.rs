@@ -196,6 +196,9 @@ fn check_block(check: &Check<'_>, node: &Node, pointer: &Pointer) {
     if !node.header().block_flags().contains(BlockFlags::WRITTEN) {
         findings.rule(at(), "block is not marked as written");
     }
+    if !node.header().has_mixed_backrefs() {
+        findings.rule(at(), "block has references as kernels before 2009 made them");
+    }
     items::check(&check.limits, node, pointer.tree, findings);
 }
 

@@ -21,6 +21,11 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// Whether it keeps nobody from writing: the next commit puts it right, or has the kernel do so.
+    pub fn is_harmless(&self) -> bool {
+        self.is_superblock_copy() || matches!(self.problem, Problem::QuotaGroup { .. })
+    }
+
     /// Whether it is damage of a superblock's copy, which does not count.
     pub fn is_superblock_copy(&self) -> bool {
         let [_, mirrors @ ..] = SUPERBLOCK_OFFSETS;
@@ -54,6 +59,8 @@ pub enum Problem {
     LastSnapshot { generation: u64, last_snapshot: u64 },
     #[error("copy {copy} is bad")]
     Copy { copy: usize },
+    #[error("{what} is {found}, but must be {expected}; a run has the kernel count anew")]
+    QuotaGroup { what: &'static str, found: u64, expected: u64 },
 }
 
 impl Problem {
@@ -69,6 +76,7 @@ impl Problem {
             Self::OtherReferences => "other_references",
             Self::LastSnapshot { .. } => "last_snapshot",
             Self::Copy { .. } => "copy",
+            Self::QuotaGroup { .. } => "quota_group",
         }
     }
 }
@@ -111,7 +119,7 @@ impl Findings {
     pub(super) fn add(&self, at: Place, problem: Problem) {
         self.count.fetch_add(1, Ordering::Relaxed);
         let finding = Finding { at, problem };
-        self.harmless.fetch_add(finding.is_superblock_copy().into(), Ordering::Relaxed);
+        self.harmless.fetch_add(finding.is_harmless().into(), Ordering::Relaxed);
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         if list.len() < KEPT_MAX {
             list.push(finding);

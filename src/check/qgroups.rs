@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::check::Check;
+use crate::check::finding::Problem;
 use crate::error::{Error, Place, Result};
 use crate::format::{Key, KeyKind, QgroupInfo, QgroupStatus, tree_id};
 use crate::fs::Filesystem;
@@ -44,16 +45,17 @@ pub(super) fn check(fs: &Filesystem, check: &Check<'_>, watch: Watch<'_>) -> Res
             }
         }
         let key = Key::new(0, KeyKind::QGROUP_INFO, *id);
-        let at = || Place::Item { tree: tree_id::QUOTA, key };
+        let counts = [
+            ("bytes referred to by the group", info.rfer.get(), used),
+            ("exclusive bytes of the group", info.excl.get(), exclusive),
+        ];
         // Groups of subvolumes that are gone keep what they had.
-        if members.iter().any(|root| ids.contains(root)) {
-            check.findings.compare(at(), "bytes referred to by the group", info.rfer.get(), used);
-            check.findings.compare(
-                at(),
-                "exclusive bytes of the group",
-                info.excl.get(),
-                exclusive,
-            );
+        let is_live = members.iter().any(|root| ids.contains(root));
+        for (what, found, expected) in counts {
+            if is_live && found != expected {
+                let at = Place::Item { tree: tree_id::QUOTA, key };
+                check.findings.add(at, Problem::QuotaGroup { what, found, expected });
+            }
         }
     }
     Ok(())

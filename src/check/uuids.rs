@@ -24,12 +24,16 @@ pub(super) fn check(check: &Check<'_>) {
         }
     });
     let mut wanted = BTreeSet::new();
+    let mut deleted = BTreeSet::new();
     for id in check.forest.subvolumes() {
-        if let Some(entry) = check.forest.roots().get(&id) {
-            wanted.extend(keys(&entry.item).map(|key| (key, id)));
+        match check.forest.roots().get(&id) {
+            Some(entry) if entry.item.refs.get() > 0 => {
+                wanted.extend(keys(&entry.item).map(|key| (key, id)));
+            }
+            _ => drop(deleted.insert(id)),
         }
     }
-    for (key, id) in listed.difference(&wanted) {
+    for (key, id) in listed.difference(&wanted).filter(|(_, id)| !deleted.contains(id)) {
         let at = Place::Item { tree: tree_id::UUID, key: *key };
         let rule = if check.forest.root(*id).is_some() {
             "lists a subvolume that has another UUID"
