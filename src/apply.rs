@@ -10,8 +10,10 @@ mod job;
 mod limits;
 mod progress;
 mod remap;
+mod work;
 
+pub use batch::Lack;
 pub use encode::{Encoded, Workers};
 pub use job::run;
 pub use limits::{Limits, StopReason};
-pub use progress::{Observer, Outcome, Progress, Silent};
+pub use progress::{Observer, Outcome, Progress, Shortage, Silent};

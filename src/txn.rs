@@ -16,7 +16,7 @@ mod repack;
 mod settle;
 mod space;
 
-pub use chunk::add_chunk;
+pub use chunk::{add_chunk, unallocated};
 pub use commit::{Committed, Prepared};
 pub use levels::LeafItems;
 pub use settle::Txn;

@@ -5,17 +5,29 @@ use std::sync::Arc;
 
 use crate::apply::encode::Encoded;
 use crate::apply::remap::{NewExtent, Remap, Segment};
+use crate::apply::work::Again;
 use crate::error::{Error, Result};
 use crate::format::{
-    COMPRESSED_EXTENT_MAX, Compression, Incompat, Key, Logical, Node, RAW_EXTENT_MAX,
+    COMPRESSED_EXTENT_MAX, Compression, Incompat, Key, Logical, Node, RAW_EXTENT_MAX, tree_id,
 };
 use crate::fs::data_csums;
 use crate::plan::{InlineItem, Run};
 use crate::tree::Forest;
 use crate::txn::{Committed, Space, SpaceKind, Txn};
 
-/// Metadata that a commit leaves free for the kernel to work with, in bytes.
-const METADATA_RESERVE: u64 = 2 << 20;
+/// What the kernel wants to have at hand for tree blocks to be able to delete files on a full filesystem, at least and at
+/// most: its "global reserve".
+const RESERVE_BLOCKS_MIN: u64 = 22 * 16;
+const RESERVE_MAX: u64 = 512 << 20;
+
+/// Space that a step needs, or more, and what of it is there; bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lack {
+    /// The least that would do.
+    pub needed: u64,
+    /// What is free.
+    pub free: u64,
+}
 
 /// Contents for one extent, or for a row of extents where free space is in pieces.
 #[derive(Debug)]
@@ -63,6 +75,7 @@ pub(super) struct Batch {
     /// The leaves that change.
     leaves: BTreeMap<u64, Arc<Node>>,
     runs: Vec<Run>,
+    inline: Vec<InlineItem>,
     /// Data that is still to be written.
     unwritten: Vec<(u64, Vec<u8>)>,
     /// Bytes of all new data.
@@ -88,6 +101,11 @@ impl Batch {
     /// Number of extents to be replaced, and of leaves that change.
     pub(super) fn size(&self) -> (usize, usize) {
         (self.remap.olds.len(), self.leaves.len())
+    }
+
+    /// Number of runs and inline extents.
+    pub(super) fn items(&self) -> usize {
+        self.runs.len() + self.inline.len()
     }
 
     /// Data that is still to be written: address and bytes. The caller writes it before [`commit`](Self::commit).
@@ -181,25 +199,34 @@ impl Batch {
         self.leaves.insert(item.leaf.bytenr(), Arc::clone(&item.leaf));
         let key: (u64, Key) = (item.leaf.bytenr(), item.key);
         self.remap.inline.insert(key, data);
+        self.inline.push(item.clone());
     }
 
-    /// Re-points every reference and commits. The data must be written by now.
+    /// Re-points every reference and commits. The data must be written by now. When the metadata does not fit, it tells
+    /// by how much: nothing has happened then, and all space taken is free again.
     ///
-    /// # Errors
-    /// [`Error::NoSpace`] when the metadata does not fit: nothing has happened then, and all space taken is free again.
-    pub(super) fn commit(&self, forest: &mut Forest, space: &mut Space) -> Result<Committed> {
-        let before = space.available(SpaceKind::Metadata);
+    /// The filesystem is left with as much free metadata space as the kernel needs to delete files, or with no less than
+    /// it had.
+    pub(super) fn commit(
+        &self,
+        forest: &mut Forest,
+        space: &mut Space,
+    ) -> Result<Result<Committed, Lack>> {
+        let free = space.available(SpaceKind::Metadata);
+        let enough = kernel_reserve(forest).min(free);
         let mut txn = Txn::begin(forest, space)?;
         let prepared = self.build(&mut txn).and_then(|()| txn.prepare());
-        let enough = METADATA_RESERVE.min(before / 2);
-        let prepared = match prepared {
-            Ok(_) if space.available(SpaceKind::Metadata) < enough => {
-                Err(Error::NoSpace("too little metadata space would be left"))
-            }
-            prepared => prepared,
+        let lack = match &prepared {
+            Ok(_) => enough.saturating_sub(space.free_after_commit(SpaceKind::Metadata)),
+            Err(Error::NoSpace(_)) => forest.volume().node_size().into(),
+            Err(_) => 0,
         };
         match prepared {
-            Ok(prepared) => prepared.commit(forest, space),
+            Ok(prepared) if lack == 0 => prepared.commit(forest, space).map(Ok),
+            Ok(_) | Err(Error::NoSpace(_)) => {
+                space.undo_to(0);
+                Ok(Err(Lack { needed: free + lack, free }))
+            }
             Err(error) => {
                 space.undo_to(0);
                 Err(error)
@@ -225,15 +252,24 @@ impl Batch {
         &self.runs
     }
 
-    /// Number of inline extents that change.
-    pub(super) fn inline_count(&self) -> usize {
-        self.remap.inline.len()
+    /// The inline extents that were accepted.
+    pub(super) fn inline(&self) -> &[InlineItem] {
+        &self.inline
     }
 
-    /// Gives the accepted runs back, to be tried again after the batch could not be committed.
-    pub(super) fn into_runs(self) -> Vec<Run> {
-        self.runs
+    /// Hands everything accepted over, to be tried again after the batch could not be committed.
+    pub(super) fn give_back(self, again: &mut Again) {
+        again.runs.extend(self.runs);
+        again.inline.extend(self.inline);
     }
+}
+
+/// What the kernel reserves for tree blocks: as much as its own trees take, within bounds.
+fn kernel_reserve(forest: &Forest) -> u64 {
+    let trees = [tree_id::EXTENT, tree_id::CSUM, tree_id::FREE_SPACE, tree_id::BLOCK_GROUP];
+    let entries = trees.iter().filter_map(|tree| forest.roots().get(tree));
+    let used = entries.map(|entry| entry.item.bytes_used.get()).fold(0, u64::saturating_add);
+    used.max(RESERVE_BLOCKS_MIN * u64::from(forest.volume().node_size())).min(RESERVE_MAX)
 }
 
 /// Address and length of each extent for a part; compressed ones can't be split.
@@ -259,15 +295,22 @@ const fn feature_of(compression: Compression) -> Incompat {
     }
 }
 
+/// Bytes of data after which to look again whether somebody else uses the devices.
+const RECHECK_BYTES: usize = 1 << 20;
+
 /// Writes data to the space that was taken for it.
 pub(super) fn write_data(forest: &Forest, data: Vec<(u64, Vec<u8>)>) -> Result<()> {
-    if !data.is_empty() {
-        forest.volume().recheck()?; // what is free for us may be in use by somebody else by now
-    }
-    let sector = forest.volume().sector_size().into();
+    let volume = forest.volume();
+    let sector = volume.sector_size().into();
     let look_up = |at: Logical| Some(data_csums(forest, at.0, sector).ok()??.into());
+    let mut unchecked = RECHECK_BYTES;
     for (at, bytes) in data {
-        forest.volume().write_beside(Logical(at), &bytes, &look_up)?;
+        if unchecked >= RECHECK_BYTES {
+            volume.recheck()?; // what is free for us may be in use by somebody else by now
+            unchecked = 0;
+        }
+        unchecked += bytes.len();
+        volume.write_beside(Logical(at), &bytes, &look_up)?;
     }
     Ok(())
 }

@@ -1,30 +1,30 @@
 //! The loop over windows, batches and passes.
 
-use std::collections::VecDeque;
 use std::thread;
 
 use rayon::prelude::*;
 
-use crate::apply::batch::{Batch, Part, join_parts, write_data};
+use crate::apply::batch::{Batch, Lack, Part, join_parts, write_data};
 use crate::apply::encode::{Encoded, Workers};
 use crate::apply::limits::{Limits, StopReason};
-use crate::apply::progress::{Observer, Outcome, Progress};
+use crate::apply::progress::{Observer, Outcome, Progress, Shortage};
+use crate::apply::work::{Again, EncodedWindow, Room, Window};
 use crate::error::{Error, Result};
 use crate::format::BlockGroupFlags;
 use crate::fs::Filesystem;
-use crate::plan::{InlineItem, Request, Run, Selection, SkipReason, Skipped, Step, Walk};
+use crate::plan::{Request, Run, Selection, SkipReason, Skipped, Step, Walk};
 use crate::txn::{Space, SpaceKind, add_chunk};
 
-/// Contents to encode at a time, in bytes. With what waits to be written, it bounds the memory that a run needs.
-const WINDOW_BYTES: u64 = 16 << 20;
-/// Inline extents to encode at a time.
-const WINDOW_ITEMS: usize = 16 << 10;
 /// New data after which to commit, in bytes.
 const BATCH_BYTES: u64 = 256 << 20;
 /// Old extents after which to commit.
 const BATCH_EXTENTS: usize = 32 << 10;
 /// Leaves that change, in bytes, after which to commit.
 const BATCH_LEAF_BYTES: usize = 128 << 20;
+/// Free metadata for each leaf that a commit changes, in blocks: itself, and what else changes with it.
+const BLOCKS_PER_LEAF: u64 = 3;
+/// Steps in a row that found no room, after which no more are tried.
+const FAILURES_MAX: u32 = 16;
 /// Passes after which to stop in any case. Each gains something, or it is the last; two or three are usual.
 const PASSES_MAX: u32 = 64;
 
@@ -54,7 +54,10 @@ pub fn run(
         space,
         workers: Workers::default(),
         batch: Batch::default(),
-        again: VecDeque::new(),
+        again: Again::default(),
+        items_max: usize::MAX,
+        failures: 0,
+        shortage: Shortage::default(),
         progress: Progress::default(),
         observer,
         limits,
@@ -70,6 +73,7 @@ pub fn run(
         let commits = job.progress.commits;
         job.progress.pass = pass;
         job.progress.skipped.remove(&SkipReason::NoSpace);
+        (job.shortage, job.failures) = (Shortage::default(), 0);
         stopped = job.pass()?;
         if stopped.is_some() || job.progress.commits == commits || request.force {
             break;
@@ -77,36 +81,9 @@ pub fn run(
         job.walk.restart(selection);
     }
     job.observer.progress(&job.progress);
-    Ok(Outcome { progress: job.progress, stopped, settled: job.walk.into_settled() })
-}
-
-/// What was gathered to be encoded at a time.
-#[derive(Default)]
-struct Window {
-    runs: Vec<Run>,
-    inline: Vec<InlineItem>,
-    bytes: u64,
-}
-
-impl Window {
-    fn is_full(&self) -> bool {
-        self.bytes >= WINDOW_BYTES || self.inline.len() >= WINDOW_ITEMS
-    }
-
-    fn is_empty(&self) -> bool {
-        self.runs.is_empty() && self.inline.is_empty()
-    }
-
-    fn add(&mut self, run: Run) {
-        self.bytes += run.data_bytes();
-        self.runs.push(run);
-    }
-}
-
-/// Results in the order of the window's runs and inline extents.
-struct EncodedWindow {
-    runs: Vec<Result<Vec<Encoded>>>,
-    inline: Vec<Result<Option<Vec<u8>>>>,
+    let shortage = job.progress.skipped.contains_key(&SkipReason::NoSpace);
+    let shortage = shortage.then(|| job.shortage.at_end(job.fs.forest(), &job.space));
+    Ok(Outcome { progress: job.progress, stopped, settled: job.walk.into_settled(), shortage })
 }
 
 struct Job<'a> {
@@ -116,8 +93,12 @@ struct Job<'a> {
     space: Space,
     workers: Workers,
     batch: Batch,
-    /// Runs whose batch could not be committed at once.
-    again: VecDeque<Run>,
+    again: Again,
+    /// Runs and inline extents that a commit has room for, as far as is known.
+    items_max: usize,
+    /// Steps that found no room since the last commit.
+    failures: u32,
+    shortage: Shortage,
     progress: Progress,
     observer: &'a mut dyn Observer,
     limits: Limits<'a>,
@@ -135,10 +116,12 @@ impl Job<'_> {
     fn pass(&mut self) -> Result<Option<StopReason>> {
         loop {
             let stopped = self.reason_to_stop();
-            let window = if stopped.is_some() { Window::default() } else { self.gather()? };
+            let is_over = stopped.is_some() || self.shortage.is_final;
+            let window = if is_over { Window::default() } else { self.gather()? };
             if window.is_empty() {
                 self.commit()?;
-                if stopped.is_some() || self.again.is_empty() {
+                if is_over || self.again.is_empty() {
+                    self.again.clear();
                     return Ok(stopped);
                 }
                 continue;
@@ -176,24 +159,55 @@ impl Job<'_> {
         self.batch.data_bytes() >= BATCH_BYTES
             || extents >= BATCH_EXTENTS
             || leaves * node_size >= BATCH_LEAF_BYTES
+            || leaves >= self.leaves_max()
+            || self.batch.items() >= self.items_max
+    }
+
+    /// Leaves that a commit may change with the metadata space at hand.
+    fn leaves_max(&self) -> usize {
+        let node_size = u64::from(self.fs.forest().volume().node_size());
+        let free = self.space.available(SpaceKind::Metadata);
+        (free / (node_size * BLOCKS_PER_LEAF)).max(1) as usize
+    }
+
+    /// What the batch has still room for, at least for one of each.
+    fn room(&self) -> Room {
+        let (_, leaves) = self.batch.size();
+        Room {
+            items: self.items_max.saturating_sub(self.batch.items()).max(1),
+            leaves: self.leaves_max().saturating_sub(leaves).max(1),
+        }
+    }
+
+    /// Whether no run can be written, which need not be found out for each anew.
+    fn is_data_full(&self) -> bool {
+        self.failures >= FAILURES_MAX && self.space.available(SpaceKind::Data) < self.sector
     }
 
     fn gather(&mut self) -> Result<Window> {
+        let room = self.room();
         let mut window = Window::default();
-        while let Some(mut run) = self.again.pop_front() {
+        while !window.is_full(room)
+            && let Some(item) = self.again.inline.pop_front()
+        {
+            window.add_inline(item);
+        }
+        while !window.is_full(room)
+            && let Some(mut run) = self.again.runs.pop_front()
+        {
             if run.locate_again(self.fs.forest())? {
                 window.add(run);
             } else {
                 self.skip_run(&run, SkipReason::Inconsistent);
             }
-            if window.is_full() {
-                return Ok(window);
-            }
         }
-        while !window.is_full() && self.limits.reached().is_none() {
+        while !window.is_full(room) && self.limits.reached().is_none() {
             match self.walk.next(self.fs.forest())? {
+                Some(Step::Run(run)) if self.is_data_full() => {
+                    self.skip_run(&run, SkipReason::NoSpace);
+                }
                 Some(Step::Run(run)) => window.add(run),
-                Some(Step::Inline(item)) => window.inline.push(item),
+                Some(Step::Inline(item)) => window.add_inline(item),
                 Some(Step::Skip(skipped)) => self.skip(skipped),
                 None => break,
             }
@@ -315,6 +329,9 @@ impl Job<'_> {
             };
             back = again;
         }
+        let free = self.space.available(SpaceKind::Data);
+        self.shortage.add_data(Lack { needed: new_bytes, free });
+        self.failures += 1;
         self.skip_run(&back.0, SkipReason::NoSpace);
         Ok(())
     }
@@ -337,17 +354,16 @@ impl Job<'_> {
             return Ok(());
         }
         write_data(self.fs.forest(), batch.take_unwritten())?;
-        let committed = match batch.commit(self.fs.forest_mut(), &mut self.space) {
+        let committed = match batch.commit(self.fs.forest_mut(), &mut self.space)? {
             Ok(committed) => committed,
-            Err(Error::NoSpace(_)) if self.grow(SpaceKind::Metadata)? => {
-                self.again.extend(batch.into_runs());
+            Err(_) if self.grow(SpaceKind::Metadata)? => {
+                batch.give_back(&mut self.again);
                 return Ok(());
             }
-            Err(Error::NoSpace(_)) => {
-                self.halve(batch);
+            Err(lack) => {
+                self.halve(batch, lack);
                 return Ok(());
             }
-            Err(error) => return Err(error),
         };
         self.progress.device_written = self.device_written();
         let progress = &mut self.progress;
@@ -356,25 +372,37 @@ impl Job<'_> {
             progress.extents_rewritten += run.extents.len() as u64;
         }
         progress.new_disk += batch.data_bytes();
-        progress.inline_rewritten += batch.inline_count() as u64;
+        progress.inline_rewritten += batch.inline().len() as u64;
         progress.written += batch.data_bytes() + committed.metadata_bytes;
         progress.commits += 1;
         progress.generation = committed.generation;
         let (old, new) = batch.extents();
         self.walk.follow(&committed.replaced, old, new);
+        self.again.follow(self.fs.forest(), &committed.replaced)?;
+        self.items_max = self.items_max.saturating_mul(2);
+        self.failures = 0;
         self.observer.progress(&self.progress);
         Ok(())
     }
 
-    /// After a batch whose metadata did not fit: its first half is tried again soon, the rest in the next pass.
-    fn halve(&mut self, batch: Batch) {
-        let mut runs = batch.into_runs();
-        if let [run] = runs.as_slice() {
-            self.skip_run(&run.clone(), SkipReason::NoSpace);
+    /// After a batch whose metadata did not fit: all of it is tried again, in smaller steps. What does not even fit alone
+    /// is left.
+    fn halve(&mut self, batch: Batch, lack: Lack) {
+        self.items_max = (batch.items() / 2).max(1);
+        if batch.items() > 1 {
+            batch.give_back(&mut self.again);
             return;
         }
-        runs.truncate(runs.len() / 2);
-        self.again.extend(runs);
+        self.shortage.add_metadata(lack);
+        self.failures += 1;
+        self.shortage.is_final = self.failures >= FAILURES_MAX;
+        for run in batch.runs() {
+            self.skip_run(run, SkipReason::NoSpace);
+        }
+        for item in batch.inline() {
+            let place = (item.leaf.owner(), item.key.objectid, item.key.offset);
+            self.skip(Skipped { reason: SkipReason::NoSpace, place, extent: None });
+        }
     }
 
     fn skip_run(&mut self, run: &Run, reason: SkipReason) {

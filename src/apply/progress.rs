@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::apply::StopReason;
+use crate::apply::{Lack, StopReason};
 use crate::plan::{Settled, SkipReason, Skipped};
+use crate::tree::Forest;
+use crate::txn::{Space, SpaceKind, unallocated};
 
 /// How far a run has come. All amounts are bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -59,6 +61,40 @@ impl Observer for Silent {
     fn damaged(&mut self, _: Skipped) {}
 }
 
+/// The space that a run ended for the lack of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shortage {
+    /// For the smallest new data that found no room; free space may be in pieces that are too short.
+    pub data: Option<Lack>,
+    /// For the tree blocks of the smallest step that found no room, with what the kernel needs at hand.
+    pub metadata: Option<Lack>,
+    /// Space of all devices that no chunk takes.
+    pub unallocated: u64,
+    /// Whether no further step was tried.
+    pub(super) is_final: bool,
+}
+
+impl Shortage {
+    pub(super) fn add_data(&mut self, lack: Lack) {
+        self.data = self.data.filter(|known| known.needed <= lack.needed).or(Some(lack));
+    }
+
+    pub(super) fn add_metadata(&mut self, lack: Lack) {
+        self.metadata = self.metadata.filter(|known| known.needed <= lack.needed).or(Some(lack));
+    }
+
+    /// With what is free at the end.
+    pub(super) fn at_end(self, forest: &Forest, space: &Space) -> Self {
+        let with = |lack: Lack, kind| Lack { free: space.available(kind), ..lack };
+        Self {
+            data: self.data.map(|lack| with(lack, SpaceKind::Data)),
+            metadata: self.metadata.map(|lack| with(lack, SpaceKind::Metadata)),
+            unallocated: unallocated(forest),
+            ..self
+        }
+    }
+}
+
 /// What a run did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -68,6 +104,8 @@ pub struct Outcome {
     pub stopped: Option<StopReason>,
     /// What the run that goes on need not look at.
     pub settled: Settled,
+    /// What was missing, if something was left alone for the lack of space.
+    pub shortage: Option<Shortage>,
 }
 
 impl Outcome {

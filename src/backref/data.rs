@@ -62,7 +62,7 @@ pub fn data_uses(forest: &Forest, record: &ExtentRecord) -> Result<Vec<LeafUse>>
                 keyed_uses(forest, record, (root, objectid, offset), &mut uses)?;
             }
             Ref::SharedData { parent } => {
-                let expect = Expect { level: 0, generation: None, first_key: None, tree: None };
+                let expect = Expect::leaf();
                 let leaf = forest.load(Logical(parent), &expect)?;
                 add_use(&mut uses, record.bytenr, &leaf)?;
             }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::apply::{Outcome, StopReason};
+use crate::apply::{Outcome, Shortage, StopReason};
 use crate::usage::Tally;
 
 /// The last line of a run. All amounts are bytes.
@@ -25,10 +25,55 @@ pub(super) struct Summary {
     stopped: bool,
     stop_reason: Option<&'static str>,
     skipped: BTreeMap<&'static str, u64>,
+    shortage: Option<ShortageJson>,
     #[serde(skip)]
     reasons: Vec<(String, u64)>,
     #[serde(skip)]
     stop_text: Option<String>,
+}
+
+/// What was missing. Where nothing is needed, nothing was missing.
+#[derive(Debug, Serialize)]
+struct ShortageJson {
+    data_needed: Option<u64>,
+    data_free: Option<u64>,
+    metadata_needed: Option<u64>,
+    metadata_free: Option<u64>,
+    unallocated: u64,
+}
+
+impl ShortageJson {
+    fn new(shortage: &Shortage) -> Self {
+        Self {
+            data_needed: shortage.data.map(|lack| lack.needed),
+            data_free: shortage.data.map(|lack| lack.free),
+            metadata_needed: shortage.metadata.map(|lack| lack.needed),
+            metadata_free: shortage.metadata.map(|lack| lack.free),
+            unallocated: shortage.unallocated,
+        }
+    }
+
+    /// For people.
+    fn text(&self) -> String {
+        let size = |bytes: u64| humansize::format_size(bytes, humansize::BINARY);
+        let mut missing = Vec::new();
+        if let (Some(needed), Some(free)) = (self.data_needed, self.data_free) {
+            let (needed, free) = (size(needed), size(free));
+            missing.push(format!(
+                "{needed} in one piece of free data space, of which there is {free}"
+            ));
+        }
+        if let (Some(needed), Some(free)) = (self.metadata_needed, self.metadata_free) {
+            let (needed, free) = (size(needed), size(free));
+            missing.push(format!("{needed} of free metadata space, of which there is {free}"));
+        }
+        format!(
+            "Too little space for all of it: the next step needs {}; {} are not allocated. Delete something or make \
+             the filesystem larger, and run again.\n",
+            missing.join(" and "),
+            size(self.unallocated),
+        )
+    }
 }
 
 /// The last line of a run that was stopped before it had begun to write.
@@ -72,6 +117,7 @@ impl Summary {
             stopped: outcome.stopped.is_some(),
             stop_reason: outcome.stopped.map(StopReason::name),
             stop_text: outcome.stopped.map(|why| why.to_string()),
+            shortage: outcome.shortage.as_ref().map(ShortageJson::new),
             skipped: progress.skipped.iter().map(|(why, count)| (why.name(), *count)).collect(),
             reasons: progress
                 .skipped
@@ -109,6 +155,9 @@ impl Summary {
             let reasons: Vec<_> =
                 self.reasons.iter().map(|(why, count)| format!("{count} {why}")).collect();
             let _ = writeln!(text, "Extents left as they were: {}", reasons.join(", "));
+        }
+        if let Some(shortage) = &self.shortage {
+            text.push_str(&shortage.text());
         }
         if let Some(why) = &self.stop_text {
             let _ = writeln!(

@@ -85,6 +85,18 @@ impl RangeSet {
     }
 }
 
+impl RangeSet {
+    /// The ranges that overlap `range` or touch it, in order.
+    pub fn touching(&self, range: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let first = self.ends.range(..range.start).next_back();
+        first
+            .filter(|(_, end)| **end >= range.start)
+            .into_iter()
+            .chain(self.ends.range(range.start..=range.end))
+            .map(|(start, end)| *start..*end)
+    }
+}
+
 impl FromIterator<Range<u64>> for RangeSet {
     fn from_iter<I: IntoIterator<Item = Range<u64>>>(ranges: I) -> Self {
         let mut set = Self::default();
@@ -106,6 +118,9 @@ mod tests {
         set.remove(5..7);
         assert_eq!(set.iter().collect::<Vec<_>>(), [0..5, 7..30]);
         assert_eq!(set.total(), 28);
+        assert_eq!(set.touching(&(5..7)).collect::<Vec<_>>(), [0..5, 7..30]);
+        assert!(set.touching(&(30..31)).eq(std::iter::once(7..30)));
+        assert_eq!(set.touching(&(31..32)).count(), 0);
         assert_eq!(set.iter_from(3).collect::<Vec<_>>(), [3..5, 7..30]);
     }
 

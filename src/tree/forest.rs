@@ -64,6 +64,11 @@ pub struct Expect {
 }
 
 impl Expect {
+    /// For a leaf of which nothing else is known.
+    pub const fn leaf() -> Self {
+        Self { level: 0, generation: None, first_key: None, tree: None }
+    }
+
     /// For the root block of a tree.
     pub const fn root(root: &TreeRoot) -> Self {
         Self {

@@ -64,6 +64,13 @@ pub fn add_chunk(
     Ok(Some(committed))
 }
 
+/// Bytes of all devices that chunks may still take.
+pub fn unallocated(forest: &Forest) -> u64 {
+    let of = |device: &DevItem| device.total_bytes.get().saturating_sub(device.bytes_used.get());
+    let devices = forest.volume().dev_items();
+    devices.map(|device| of(device).saturating_sub(RESERVED)).fold(0, u64::saturating_add)
+}
+
 /// Finds room on the devices.
 fn plan(forest: &Forest, flags: BlockGroupFlags) -> Result<Option<NewChunk>> {
     let volume = forest.volume();

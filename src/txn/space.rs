@@ -10,6 +10,9 @@ use crate::format::{
 use crate::tree::Forest;
 use crate::txn::free_space;
 
+/// Free ranges behind the last data that are looked at before others.
+const NEAR_MAX: usize = 64;
+
 /// What space is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpaceKind {
@@ -66,6 +69,8 @@ impl Group {
 #[derive(Debug, Clone)]
 pub struct Space {
     groups: BTreeMap<u64, Group>,
+    /// Length and start of each range that data may take.
+    by_length: BTreeSet<(u64, u64)>,
     /// Where the search for data space goes on, so that new data lies in one row.
     data_cursor: u64,
     /// The same for tree blocks.
@@ -84,6 +89,7 @@ impl Space {
         let compat_ro = forest.superblock().compat_ro();
         let mut space = Self {
             groups: BTreeMap::new(),
+            by_length: BTreeSet::new(),
             data_cursor: 0,
             block_cursor: 0,
             node_size: forest.volume().node_size().into(),
@@ -123,7 +129,7 @@ impl Space {
                 group.allocatable.remove(range);
                 group.masked.extend(free);
             }
-            space.groups.insert(group.range.start, group);
+            space.add(group);
         }
         Ok(space)
     }
@@ -138,6 +144,11 @@ impl Space {
         self.of_kind(kind).map(|group| group.allocatable.total()).sum()
     }
 
+    /// Bytes of a kind that will be free once the transaction is committed.
+    pub fn free_after_commit(&self, kind: SpaceKind) -> u64 {
+        self.of_kind(kind).map(|group| group.allocatable.total() + group.pinned.total()).sum()
+    }
+
     /// Bytes in use in groups of a kind.
     pub fn used(&self, kind: SpaceKind) -> u64 {
         self.of_kind(kind).map(|group| group.used).sum()
@@ -148,10 +159,16 @@ impl Space {
     }
 
     /// Takes `length` contiguous bytes for data; `None` when no free range is that long.
+    ///
+    /// What follows the last data is looked at first, so that new data lies in one row. Where free space is in many pieces,
+    /// the shortest that does is taken.
     pub fn take_data(&mut self, length: u64) -> Option<u64> {
-        let found = self.find(SpaceKind::Data, self.data_cursor, |free| {
-            (free.end - free.start >= length).then_some(free.start)
-        })?;
+        let near = self.free_from(SpaceKind::Data, self.data_cursor).take(NEAR_MAX);
+        let near = near.into_iter().find(|free| free.end - free.start >= length);
+        let found = match near {
+            Some(free) => free.start,
+            None => self.by_length.range((length, 0)..).next()?.1,
+        };
         self.data_cursor = found + length;
         self.take(found..found + length);
         Some(found)
@@ -162,13 +179,12 @@ impl Space {
         if let Some(start) = self.take_data(length_max) {
             return Some(start..start + length_max);
         }
-        let longest = self
-            .of_kind(SpaceKind::Data)
-            .flat_map(|group| group.allocatable.iter())
-            .max_by_key(|free| (free.end - free.start, std::cmp::Reverse(free.start)))
-            .filter(|free| free.end - free.start >= length_min)?;
-        self.take(longest.clone());
-        Some(longest)
+        let (length, start) = self.by_length.last().copied()?;
+        if length < length_min {
+            return None;
+        }
+        self.take(start..start + length);
+        Some(start..start + length)
     }
 
     /// Takes one tree block.
@@ -194,14 +210,39 @@ impl Space {
         cursor: u64,
         fits: impl Fn(Range<u64>) -> Option<u64>,
     ) -> Option<u64> {
-        let from = |at: u64| {
-            let first = self.groups.range(..=at).next_back().map_or(0, |(start, _)| *start);
-            let groups = self.groups.range(first..).map(|(_, group)| group);
-            groups
-                .filter(move |group| group.flags.contains(kind.flag()))
-                .flat_map(move |group| group.allocatable.iter_from(at))
-        };
-        from(cursor).find_map(&fits).or_else(|| from(0).find_map(&fits))
+        let mut here = self.free_from(kind, cursor);
+        here.find_map(&fits).or_else(|| self.free_from(kind, 0).find_map(&fits))
+    }
+
+    /// The free ranges of a kind from `at` on.
+    fn free_from(&self, kind: SpaceKind, at: u64) -> impl Iterator<Item = Range<u64>> {
+        let first = self.groups.range(..=at).next_back().map_or(0, |(start, _)| *start);
+        let groups = self.groups.range(first..).map(|(_, group)| group);
+        groups
+            .filter(move |group| group.flags.contains(kind.flag()))
+            .flat_map(move |group| group.allocatable.iter_from(at))
+    }
+
+    fn add(&mut self, group: Group) {
+        if group.flags.contains(SpaceKind::Data.flag()) {
+            let free = group.allocatable.iter();
+            self.by_length.extend(free.map(|free| (free.end - free.start, free.start)));
+        }
+        self.groups.insert(group.range.start, group);
+    }
+
+    /// Makes a range allocatable, or takes that away.
+    fn change(&mut self, range: &Range<u64>, change: impl FnOnce(&mut RangeSet)) {
+        let (_, group) =
+            self.groups.range_mut(..=range.start).next_back().expect("it is in a group");
+        let is_data = group.flags.contains(SpaceKind::Data.flag());
+        for free in group.allocatable.touching(range).filter(|_| is_data) {
+            self.by_length.remove(&(free.end - free.start, free.start));
+        }
+        change(&mut group.allocatable);
+        for free in group.allocatable.touching(range).filter(|_| is_data) {
+            self.by_length.insert((free.end - free.start, free.start));
+        }
     }
 
     fn group_mut(&mut self, at: u64) -> &mut Group {
@@ -212,8 +253,8 @@ impl Space {
     }
 
     fn take(&mut self, range: Range<u64>) {
+        self.change(&range, |allocatable| allocatable.remove(range.clone()));
         let group = self.group_mut(range.start);
-        group.allocatable.remove(range.clone());
         group.used += range.end - range.start;
         let start = group.range.start;
         self.changed.insert(start);
@@ -230,8 +271,7 @@ impl Space {
         self.changed.insert(range.start);
         let pinned = [range.clone()].into_iter().collect();
         let (allocatable, masked) = (RangeSet::default(), Vec::new());
-        let group = Group { range, flags, used: 0, allocatable, masked, pinned };
-        self.groups.insert(group.range.start, group);
+        self.add(Group { range, flags, used: 0, allocatable, masked, pinned });
     }
 
     /// Takes back that a block group was added.
@@ -273,7 +313,9 @@ impl Space {
         for start in std::mem::take(&mut self.changed) {
             let group = self.group_mut(start);
             let pinned = std::mem::take(&mut group.pinned);
-            pinned.iter().for_each(|range| group.allocatable.insert(range));
+            for range in pinned.iter() {
+                self.change(&range, |allocatable| allocatable.insert(range.clone()));
+            }
         }
         self.taken.clear();
         (self.data_cursor, self.block_cursor) = (0, 0);
@@ -293,7 +335,7 @@ impl Space {
         for range in self.taken.split_off(mark) {
             let group = self.group_mut(range.start);
             group.used -= range.end - range.start;
-            group.allocatable.insert(range);
+            self.change(&range, |allocatable| allocatable.insert(range.clone()));
         }
         (self.data_cursor, self.block_cursor) = (0, 0);
     }
@@ -346,3 +388,6 @@ fn gaps_between_extents(forest: &Forest, group: &Range<u64>) -> Result<RangeSet>
     }
     Ok(free)
 }
+
+#[cfg(test)]
+mod tests;
