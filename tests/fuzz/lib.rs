@@ -3,7 +3,7 @@
 //!
 //! ```console
 //! $ cd tests/fuzz
-//! $ cargo run --release --bin seeds -- corpus
+//! $ cargo run --release --example seeds -- corpus
 //! $ cargo +nightly fuzz run --fuzz-dir . --sanitizer none block
 //! ```
 

@@ -26,7 +26,10 @@ pub(super) fn inode(limits: &Limits, key: Key, data: &[u8]) -> Result<(), Damage
     let nlink = item.nlink.get();
     require(!item.is_dir() || nlink <= 1, "nlink of a directory", nlink.into())?;
     let flags = item.inode_flags();
-    require(InodeFlags::all().contains(flags), "flags of an inode", flags.bits())
+    let is_known = InodeFlags::all().contains(flags);
+    // Nothing can set these for a symbolic link, nor take them away.
+    let is_pinned = flags.intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND);
+    require(is_known && !(is_pinned && item.is_symlink()), "flags of an inode", flags.bits())
 }
 
 fn name(name: &[u8]) -> Result<(), Damage> {

@@ -1,7 +1,7 @@
 //! Faults of inodes, names, file extents and subvolumes.
 
 use btrpress::format::{
-    FileExtent, FileExtentKind, InodeItem, Key, KeyKind, inode_refs, name_hash, tree_id,
+    FileExtent, FileExtentKind, InodeFlags, InodeItem, Key, KeyKind, inode_refs, name_hash, tree_id,
 };
 
 use super::faults::Known::{Both, Harmless, Ours};
@@ -42,6 +42,11 @@ pub(super) const FAULTS: &[Fault] = &[
     }),
     fault("flags of an inode", "plain", Ours, "flags of an inode", |s| {
         s.poke(FS, file(s), FLAGS, &(1_u64 << 20).to_le_bytes());
+    }),
+    fault("a symbolic link that can't be changed", "nodes-4k", Both, "flags of an inode", |s| {
+        let is_link = |_: Key, data: &[u8]| InodeItem::view(data).unwrap().is_symlink();
+        let (key, _) = s.find(FS, KeyKind::INODE_ITEM, is_link);
+        s.poke(FS, key, FLAGS, &InodeFlags::IMMUTABLE.bits().to_le_bytes());
     }),
     fault("size of a directory", "plain", Both, "size of the directory", |s| {
         s.add(FS, directory(s), SIZE, 2);
