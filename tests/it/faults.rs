@@ -1,46 +1,32 @@
 //! Devices that fail: whatever fails and whenever, the error says so and the image is as of a commit.
 
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::{Command, Output};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
-use btrpress::device::{Device, Event, Failure, Faulty, Memory, Operation, Recorder, Tape};
+use btrpress::apply::{self, Limits, Silent, StopReason};
+use btrpress::device::{
+    Access, Device, Event, Failure, Faulty, FileDevice, Memory, Operation, Recorder, Tape,
+};
 use btrpress::error::{Error, Result};
 use btrpress::format::SUPERBLOCK_OFFSETS;
 use btrpress::fs::Filesystem;
+use btrpress::plan::{Request, Selection, compile_globs};
 use rayon::prelude::*;
+use tempfile::TempDir;
 
 use crate::crash::state::{Cache, Contents, contents, verify_after_cut};
 use crate::crash::{image, press, recompress};
+use crate::fixture::fixture;
+use crate::read::open;
+use crate::tool;
 
 /// Faults of each sort to try; `BTRPRESS_FAULTS=N` for more or fewer.
 const FAULTS: u64 = 60;
-
-/// A share of a device: what is below stays when the layers above are gone.
-#[derive(Debug, Clone)]
-struct Shared(Arc<Memory>);
-
-impl Device for Shared {
-    fn name(&self) -> String {
-        self.0.name()
-    }
-
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-
-    fn read_at(&self, byte: u64, into: &mut [u8]) -> io::Result<()> {
-        self.0.read_at(byte, into)
-    }
-
-    fn write_at(&self, byte: u64, from: &[u8]) -> io::Result<()> {
-        self.0.write_at(byte, from)
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
 
 struct Bench {
     before: Memory,
@@ -72,7 +58,7 @@ impl Bench {
     fn run(&self, operation: Operation, nth: u64, failure: Failure) -> Result<u64> {
         let below = Arc::new(self.before.clone());
         let tape = Arc::new(Tape::default());
-        let faulty = Faulty::over(Shared(Arc::clone(&below))).failing(operation, nth, failure);
+        let faulty = Faulty::over(Arc::clone(&below)).failing(operation, nth, failure);
         let recorder = Recorder::over(faulty, 0, Arc::clone(&tape));
         let outcome = press(Arc::new(recorder), &recompress("zlib:1"));
         let what = format!("{operation:?} {nth} fails with {failure:?}");
@@ -171,9 +157,99 @@ fn a_failed_read_never_leaves_less_than_a_commit() {
 #[test]
 fn a_slow_device_is_only_slow() {
     let bench = Bench::new("old-features");
-    let slow = Failure::Slow(std::time::Duration::from_millis(50));
+    let slow = Failure::Slow(Duration::from_millis(50));
     for operation in OPERATIONS {
         let commits = bench.run(operation, 0, slow).unwrap();
         assert!(commits > 0, "{operation:?}");
+    }
+}
+
+#[test]
+fn a_wish_to_stop_during_a_slow_flush_is_heeded_after_it() {
+    let slow = Failure::Slow(Duration::from_secs(1));
+    let device = Faulty::over(image("zstd")).failing(Operation::Flush, 0, slow);
+    let mut fs = Filesystem::open(vec![Arc::new(device)]).unwrap();
+    let selection = Selection::resolve(&fs, &[], &compile_globs(&[]).unwrap()).unwrap();
+    // Another pass would follow.
+    let request = Request { force: false, ..recompress("zlib:9") };
+    let stop = AtomicBool::new(false);
+    let outcome = thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(700));
+            stop.store(true, Ordering::Relaxed);
+        });
+        apply::run(&mut fs, &request, &selection, &mut Silent, Limits::flag(&stop)).unwrap()
+    });
+    assert_eq!(outcome.stopped, Some(StopReason::Asked));
+    assert_eq!(outcome.progress.generation, fs.forest().superblock().generation.get());
+}
+
+/// A filesystem of the host that has hardly room for an image.
+struct Host {
+    at: TempDir,
+}
+
+impl Host {
+    /// With a copy of `image`, and room for some blocks more.
+    fn with(image: &Path) -> Self {
+        let at = TempDir::new().unwrap();
+        let place = at.path().to_str().unwrap().to_owned();
+        tool::run("mount", &["-t", "tmpfs", "-o", "size=1G", "tmpfs", &place]);
+        let host = Self { at };
+        let copy = host.image();
+        tool::run("cp", &["--sparse=always".as_ref(), image.as_os_str(), copy.as_os_str()]);
+        let used = rustix::fs::statvfs(host.at.path()).unwrap();
+        let used = (used.f_blocks - used.f_bfree) * used.f_frsize;
+        let size = format!("remount,size={}", used + (256 << 10));
+        tool::run("mount", &["-o", &size, &place]);
+        host
+    }
+
+    fn image(&self) -> std::path::PathBuf {
+        self.at.path().join("image")
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        tool::output("umount", &[self.at.path()]);
+    }
+}
+
+/// The real program, which rewrites all of it.
+fn rewrite(device: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_btrpress"));
+    command.args(["--batch", "recompress", "--to", "zlib:1", "--force"]).arg(device);
+    command.output().unwrap()
+}
+
+#[test]
+fn a_full_host_under_a_sparse_image_is_told_and_does_no_harm() {
+    if !tool::kernel_can_judge("a full host") {
+        return;
+    }
+    let fixture = fixture("plain");
+    let cache = Cache::default();
+    let expected = contents(&open(&fixture), &cache).unwrap();
+    let host = Host::with(&fixture.path());
+    for is_device in [false, true] {
+        let (status, why) = if is_device {
+            let image = host.image();
+            let args = ["--find".as_ref(), "--show".as_ref(), image.as_os_str()];
+            let device = tool::run("losetup", &args);
+            let output = rewrite(Path::new(device.trim()));
+            tool::output("btrfs", &["device", "scan", "--forget", device.trim()]);
+            tool::run("losetup", &["--detach", device.trim()]);
+            // A device takes every write, and fails when it shall be durable.
+            (output, "at a flush")
+        } else {
+            (rewrite(&host.image()), "the disk that holds the image is full")
+        };
+        let said = String::from_utf8_lossy(&status.stderr);
+        eprintln!("{said}");
+        assert_eq!(status.status.code(), Some(if is_device { 1 } else { 5 }), "{said}");
+        assert!(said.contains(why) && said.contains("nothing is changed"), "{said}");
+        let device = FileDevice::open(host.image(), Access::Read).unwrap();
+        verify_after_cut(&[Arc::new(device) as Arc<dyn Device>], &expected, &cache).unwrap();
     }
 }
