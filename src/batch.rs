@@ -96,7 +96,7 @@ pub fn run(fs: &mut Filesystem, options: &Options, limits: Limits<'_>) -> anyhow
         _ => format!("stopped after {commits} commits, which stay"),
     })?;
     resume.keep(options, &outcome);
-    for (path, what) in damage::files(fs, &damaged) {
+    for (path, what) in damage::files(fs, &damaged)? {
         eprintln!("{}: left as it was: {what}", display_path(&path));
     }
     let after = tally(fs, &options.paths, &mut unwatched)?;

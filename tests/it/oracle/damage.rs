@@ -167,6 +167,11 @@ fn texts(count: usize, mkfs: &[&str]) -> (Image, Truth) {
     tool::run("btrfs", &["subvolume", "snapshot", "-r", &mount.at("work"), &snapshot]);
     tool::run("btrfs", &["subvolume", "create", &mount.at("other")]);
     workload::write(&mount.root().join("other/text"), &content(Kind::Text, 99, MIB));
+    // One shares with the damaged file what will be damaged, the other one what won't.
+    for (name, from) in [("hurt", 0), ("whole", MIB / 2)] {
+        let to = mount.root().join("other").join(name);
+        workload::reflink_part(&mount.root().join("work/3"), from, &to, 0, MIB / 4);
+    }
     assert_eq!(mount.unmount(), NONE);
     let truth = Truth::of(&image);
     (image, truth)
@@ -296,7 +301,7 @@ fn data_that_no_copy_can_give_is_named_and_left_alone() {
         assert_eq!(status, Some(4), "{profile}: {said}");
         let named = said.lines().filter(|line| line.contains("left as it was"));
         let named: BTreeSet<&str> = named.filter_map(|line| line.split(':').next()).collect();
-        assert_eq!(named, ["snapshot/3", "work/3"].into(), "{profile}: {said}");
+        assert_eq!(named, ["other/hurt", "snapshot/3", "work/3"].into(), "{profile}: {said}");
         assert_eq!(stored(&image, "work/3"), before, "{profile}: bits have changed");
         assert_eq!(stored(&image, "snapshot/3"), before, "{profile}: bits have changed");
         for seed in (0..FILE_COUNT).filter(|seed| *seed != HURT) {

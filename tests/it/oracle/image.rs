@@ -221,6 +221,7 @@ static LOOPS: RwLock<()> = RwLock::new(());
 /// A loop device over an image file.
 pub(crate) struct Loop {
     pub(crate) device: String,
+    file: PathBuf,
 }
 
 impl Loop {
@@ -235,7 +236,7 @@ impl Loop {
             }
             Err(tool::failure("losetup", &args, &output))
         })?;
-        Ok(Self { device })
+        Ok(Self { device, file: file.to_owned() })
     }
 }
 
@@ -247,7 +248,10 @@ impl Drop for Loop {
         let detached = patiently(|| {
             tool::output("losetup", &["--detach", &self.device]);
             let backing = format!("/sys/block/{}/loop/backing_file", &self.device["/dev/".len()..]);
-            if Path::new(&backing).exists() { Err(backing) } else { Ok(()) }
+            let file = fs::read_to_string(backing).unwrap_or_default();
+            let file = file.trim_end_matches('\n').trim_end_matches(" (deleted)");
+            // By now it may be another program's.
+            if Path::new(file) == self.file { Err(file.to_owned()) } else { Ok(()) }
         });
         if let Err(backing) = detached {
             eprintln!("{} stays attached: {backing}", self.device);
