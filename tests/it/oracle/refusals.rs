@@ -28,7 +28,7 @@ struct Row {
     make: fn() -> Vec<Case>,
 }
 
-const ROWS: [Row; 11] = [
+const ROWS: [Row; 12] = [
     Row { name: "a device is missing", make: devices::missing },
     Row { name: "devices of different generations", make: devices::of_different_generations },
     Row { name: "two clones of a device", make: devices::clones },
@@ -39,6 +39,7 @@ const ROWS: [Row; 11] = [
         make: unfinished::work_of_the_kernel,
     },
     Row { name: "an error in the superblock's flags", make: features::errors },
+    Row { name: "a damaged superblock with a good copy", make: features::damaged_superblocks },
     Row { name: "zoned", make: features::zoned },
     Row { name: "unknown features that only forbid writing", make: features::unknown_for_writing },
     Row { name: "raid-stripe-tree", make: features::raid_stripe_tree },

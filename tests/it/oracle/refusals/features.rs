@@ -1,7 +1,10 @@
 //! Fields of the superblock that forbid writing, or reading too. No kernel that is at hand makes these kinds, so the bits
 //! are set on an image that is otherwise plain.
 
-use btrpress::format::{CompatRo, Incompat, SuperFlags, Superblock};
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+use btrpress::format::{CompatRo, Incompat, SUPERBLOCK_OFFSETS, SuperFlags, Superblock};
 
 use super::super::image::Image;
 use super::super::surgery;
@@ -36,6 +39,17 @@ pub(super) fn errors() -> Vec<Case> {
         (1 << 50, "flags 0x4000000000000"),
     ];
     with_bits(&cases, set_flags).collect()
+}
+
+/// On one device, and on one of two.
+pub(super) fn damaged_superblocks() -> Vec<Case> {
+    let damaged = |image: Image| {
+        let device = image.paths().last().expect("a device");
+        let file = File::options().write(true).open(device).expect("image file");
+        file.write_all_at(b"damage", SUPERBLOCK_OFFSETS[0] + 2000).expect("image file");
+        Case::new(image, "`btrfs rescue super-recover")
+    };
+    vec![damaged(texts(1, &[])), damaged(texts(2, &["-d", "raid1", "-m", "raid1"]))]
 }
 
 pub(super) fn zoned() -> Vec<Case> {
