@@ -177,6 +177,9 @@ fn directory() -> (TempDir, BTreeMap<String, Vec<u8>>) {
     (dir, files)
 }
 
+/// The row of the README's table for what the next test tries.
+pub(super) const LARGE_SECTORS: &str = "sectors of 8 to 64 KiB";
+
 /// Only kernels with larger pages, and very new ones, mount these: `btrfs check` is the judge of the metadata.
 #[test]
 fn sectors_that_this_kernel_cannot_mount_are_read_and_rewritten() {
