@@ -12,7 +12,7 @@ use btrpress::format::{
 use zerocopy::IntoBytes as _;
 
 use super::super::content::{Kind, content};
-use super::super::image::{Image, Loop};
+use super::super::image::{Image, Loop, Mount};
 use super::super::{NONE, press, surgery, workload};
 use super::features::set_flags;
 use super::{Case, MIB, SEEDS, text, texts};
@@ -123,39 +123,34 @@ fn cut(image: &Image) -> Option<Image> {
     (is_there && superblock() == before).then_some(copy)
 }
 
+/// Does something while the kernel balances; tells what came of it once that has ended.
+fn while_balancing<T>(image: &Image, act: impl FnOnce(&Mount) -> T) -> T {
+    let mount = image.mount("rw");
+    let at = mount.at("");
+    let mut balance = begin(&["balance", "start", "--full-balance", &at]);
+    is_at_work(&["balance", "status", &at], "is running");
+    let done = act(&mount);
+    balance.wait().expect("it has started");
+    mount.unmount();
+    done
+}
+
 fn paused_balance() -> Case {
     let image = much(MANY, 5000);
-    for _ in 0..TRIES {
-        let mount = image.mount("rw");
-        let at = mount.at("");
-        let mut balance = begin(&["balance", "start", "--full-balance", &at]);
-        is_at_work(&["balance", "status", &at], "is running");
-        let paused = tool::output("btrfs", &["balance", "pause", &at]).status.success();
-        balance.wait().expect("it has started");
-        mount.unmount();
-        if paused && has_balance(&image) {
-            return Case::new(image, "a balance is unfinished");
-        }
-    }
-    panic!("the kernel balances too fast to be paused");
+    let pause = |mount: &Mount| {
+        tool::output("btrfs", &["balance", "pause", &mount.at("")]).status.success()
+    };
+    let is_paused = (0..TRIES).any(|_| while_balancing(&image, pause) && has_balance(&image));
+    assert!(is_paused, "the kernel balances too fast to be paused");
+    Case::new(image, "a balance is unfinished")
 }
 
 /// The power fails in the middle: there are trees that the kernel was about to drop.
 fn cut_balance() -> Case {
     let image = much(MANY, 5000);
-    for _ in 0..TRIES {
-        let mount = image.mount("rw");
-        let at = mount.at("");
-        let mut balance = begin(&["balance", "start", "--full-balance", &at]);
-        is_at_work(&["balance", "status", &at], "is running");
-        let cut = (0..TRIES).find_map(|_| cut(&image));
-        balance.wait().expect("it has started");
-        mount.unmount();
-        if let Some(cut) = cut.filter(has_balance) {
-            return Case::new(cut, "a balance is unfinished");
-        }
-    }
-    panic!("the kernel balances too fast to be cut off");
+    let attempt = |_: &Mount| (0..TRIES).find_map(|_| cut(&image));
+    let cut = (0..TRIES).find_map(|_| while_balancing(&image, attempt).filter(has_balance));
+    Case::new(cut.expect("the kernel balances slowly"), "a balance is unfinished")
 }
 
 /// Data is moved without a balance, too: off a device that is to be removed.
