@@ -14,7 +14,7 @@ impl Filesystem {
     /// Succeeds if the filesystem is in a state that may be written.
     ///
     /// # Errors
-    /// [`Error::Refused`] with the reason, which tells what to do.
+    /// [`Error::Refused`](crate::error::Error::Refused) with the reason, which tells what to do.
     pub fn writable(&self) -> Result<()> {
         self.superblock_allows_writing()?;
         self.devices_allow_writing()?;
