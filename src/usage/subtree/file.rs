@@ -9,7 +9,8 @@ pub(super) struct FileFigures {
     by: ByStorage,
     extents: u32,
     pub(super) refs: u32,
-    pub(super) inline: u32,
+    inline: u32,
+    inline_bytes: u32,
     pub(super) fragments: u32,
     pub(super) exclusive: u64,
     pub(super) waste: u64,
@@ -29,6 +30,7 @@ impl FileFigures {
             extents: 0,
             refs: 0,
             inline: 0,
+            inline_bytes: 0,
             fragments: 0,
             exclusive: 0,
             waste: 0,
@@ -56,6 +58,14 @@ impl FileFigures {
         self.extents = self.extents.saturating_add(1);
     }
 
+    /// Counts an inline piece of `disk` stored bytes that hold `ram`.
+    pub(super) fn add_inline(&mut self, storage: Storage, disk: u64, ram: u64) {
+        self.add(storage, &Amounts { disk, uncompressed: ram, referenced: ram });
+        self.inline = self.inline.saturating_add(1);
+        let ram = u32::try_from(ram).unwrap_or(u32::MAX);
+        self.inline_bytes = self.inline_bytes.saturating_add(ram);
+    }
+
     /// All that is known of it.
     pub(super) fn figures(&self) -> Figures {
         let mut tally = Tally::default();
@@ -63,6 +73,7 @@ impl FileFigures {
         tally.extents = self.extents.into();
         tally.refs = self.refs.into();
         tally.inline = self.inline.into();
+        tally.inline_bytes = self.inline_bytes.into();
         tally.fragments = self.fragments.into();
         match &self.by {
             ByStorage::One(storage, amounts) => *tally.by_mut(*storage) = *amounts,

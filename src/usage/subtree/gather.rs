@@ -158,9 +158,8 @@ impl Reader<'_> {
         let storage = Storage::of(extent);
         file.fragments = file.fragments.saturating_add(self.fragments.next(ino, extent) as u32);
         if extent.kind == FileExtentKind::Inline {
-            let (disk, ram) = (payload as u64, extent.ram_bytes);
-            file.add(storage, &Amounts { disk, uncompressed: ram, referenced: ram });
-            file.inline = file.inline.saturating_add(1);
+            let disk = payload as u64;
+            file.add_inline(storage, disk, extent.ram_bytes);
             if is_own {
                 file.exclusive = file.exclusive.saturating_add(disk);
             }

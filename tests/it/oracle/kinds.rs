@@ -290,12 +290,13 @@ fn every_kind_of_filesystem_is_rewritten() {
 }
 
 /// Sizes of devices in MiB, and options of mkfs.btrfs.
-const CASES: [(&[u64], &[&str]); 7] = [
+const CASES: [(&[u64], &[&str]); 8] = [
     (&[200], &["-m", "dup"]),
     (&[300], &["-d", "dup", "-m", "dup"]),
     (&[200, 200], &["-d", "raid1", "-m", "raid1"]),
     (&[200, 200], &["-d", "raid0", "-m", "raid1"]),
     (&[200, 200, 200, 200], &["-d", "raid10", "-m", "raid1c3"]),
+    (&[200, 200, 200, 200], &["-d", "raid1c3", "-m", "raid1c4"]),
     (&[200, 200, 200], &["-d", "raid5", "-m", "raid1"]),
     (&[200, 200, 200], &["-d", "raid6", "-m", "raid1c3"]),
 ];
