@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use btrpress::format::{CompatRo, InodeFlags, InodeItem, Key, KeyKind, RootItem, tree_id};
+use btrpress::format::{
+    CompatRo, ITEM_SIZE, InodeFlags, InodeItem, Key, KeyKind, NodeWriter, RootItem, tree_id,
+};
+use btrpress::fs::Location;
 use tempfile::TempDir;
 use zerocopy::IntoBytes as _;
 
@@ -17,6 +20,10 @@ use super::{NONE, press, surgery, workload};
 use crate::tool;
 
 const MIB: u64 = 1 << 20;
+/// More than what a verity file gets here takes in a leaf.
+const SEAL_BYTES: usize = 3000;
+/// How often a filesystem is made until there is room for it.
+const TRIES: usize = 20;
 
 /// A filesystem without any newer feature, with a subvolume and three snapshots.
 fn old(mkfs: &[&str], options: &str) -> Image {
@@ -108,15 +115,29 @@ fn verity_items(image: &Image, path: &str) -> Vec<(Key, Vec<u8>)> {
         .collect()
 }
 
+/// A filesystem where the leaf with the inode of `work/text` has room for its seal. How full the kernel leaves it differs
+/// from time to time.
+fn with_room() -> (Image, Location) {
+    let found = (0..TRIES).find_map(|_| {
+        let image = old(&[], "rw");
+        let fs = surgery::filesystem(&image);
+        let at = fs.resolve(b"work/text").expect("a file");
+        let inode = Key::new(at.ino, KeyKind::INODE_ITEM, 0);
+        let leaf = fs.forest().tree(at.root).and_then(|tree| tree.node_at(0, inode));
+        let leaf = leaf.expect("a leaf");
+        let used: usize = leaf.items().map(|(_, data)| ITEM_SIZE + data.len()).sum();
+        let has_room = used + SEAL_BYTES <= NodeWriter::new(leaf.bytes().len()).capacity();
+        has_room.then_some((image, at))
+    });
+    found.expect("not every leaf is full")
+}
+
 #[test]
 fn verity_files_keep_their_seal_and_their_contents() {
     if !tool::kernel_can_judge("verity files") {
         return;
     }
-    let image = old(&[], "rw");
-    let fs = surgery::filesystem(&image);
-    let at = fs.resolve(b"work/text").expect("a file");
-    drop(fs);
+    let (image, at) = with_room();
     let inode = Key::new(at.ino, KeyKind::INODE_ITEM, 0);
     surgery::edit_leaf(&image, at.root, inode, |items| {
         let (_, data) = items.iter_mut().find(|(key, _)| *key == inode).expect("an inode");
