@@ -57,8 +57,8 @@ fn when_the_kernel_has_replayed_the_log_it_is_written_to() {
 }
 
 pub(super) fn work_of_the_kernel() -> Vec<Case> {
-    let mut cases =
-        vec![paused_balance(), cut_balance(), cut_removal(), cut_replacement(), half_deleted()];
+    let mut cases = vec![paused_balance(), cut_balance(), cut_replacement(), half_deleted()];
+    cases.extend(cut_removal());
     let plain = texts(1, &[]);
     for flag in [
         SuperFlags::CHANGING_FSID,
@@ -153,8 +153,9 @@ fn cut_balance() -> Case {
     Case::new(cut.expect("the kernel balances slowly"), "a balance is unfinished")
 }
 
-/// Data is moved without a balance, too: off a device that is to be removed.
-fn cut_removal() -> Case {
+/// Data is moved without a balance, too: off a device that is to be removed. An idle machine may be too fast to be cut
+/// off, which is told.
+fn cut_removal() -> Option<Case> {
     let image = much(MANY, 5000);
     for _ in 0..TRIES {
         let image = image.copy().with_room(1 << 30);
@@ -171,10 +172,11 @@ fn cut_removal() -> Case {
         mount.unmount();
         drop(room);
         if let Some(cut) = cut {
-            return Case::new(cut, "a relocation was interrupted");
+            return Some(Case::new(cut, "a relocation was interrupted"));
         }
     }
-    panic!("the kernel removes devices too fast to be cut off");
+    eprintln!("NOT RUN: the kernel removes devices too fast to be cut off");
+    None
 }
 
 fn cut_replacement() -> Case {
