@@ -2,7 +2,8 @@
 //!
 //! [`run`] walks the selected files in windows. The chunks of a window are encoded on all cores while the extents of the
 //! window before are written; what is accepted joins a batch, and each batch ends in one commit. After each commit the
-//! filesystem is valid and smaller, so a run can stop there at any time; [`Limits`] say when. Passes follow until one finds nothing to do.
+//! filesystem is valid and smaller, so a run can stop there at any time; [`Limits`] say when. Passes follow until one
+//! finds nothing to do.
 
 mod batch;
 mod encode;

@@ -25,7 +25,7 @@ pub use flags::{
 pub use hash::{extent_data_ref_hash, extref_hash, name_hash};
 pub use item::*;
 pub use key::{Key, KeyKind, RawKey, tree_id};
-pub use node::{HEADER_SIZE, Header, ITEM_SIZE, KEY_PTR_SIZE, KeyPtr, Node, NodeWriter};
+pub use node::{HEADER_SIZE, Header, ITEM_SIZE, KEY_PTR_SIZE, KeyPtr, LEVELS, Node, NodeWriter};
 pub use ranges::RangeSet;
 pub use superblock::{BACKUP_ROOTS, BackupRoot, MAGIC, Superblock};
 

@@ -78,6 +78,7 @@ pub(super) struct Batch {
     inline: Vec<InlineItem>,
     /// Data that is still to be written.
     unwritten: Vec<(u64, Vec<u8>)>,
+    unwritten_bytes: u64,
     /// Bytes of all new data.
     data_bytes: u64,
     features: Incompat,
@@ -94,8 +95,8 @@ impl Batch {
     }
 
     /// Bytes of new data that is still to be written.
-    pub(super) fn unwritten_bytes(&self) -> u64 {
-        self.unwritten.iter().map(|(_, data)| data.len() as u64).sum()
+    pub(super) const fn unwritten_bytes(&self) -> u64 {
+        self.unwritten_bytes
     }
 
     /// Number of extents to be replaced, and of leaves that change.
@@ -110,6 +111,7 @@ impl Batch {
 
     /// Data that is still to be written: address and bytes. The caller writes it before [`commit`](Self::commit).
     pub(super) fn take_unwritten(&mut self) -> Vec<(u64, Vec<u8>)> {
+        self.unwritten_bytes = 0;
         std::mem::take(&mut self.unwritten)
     }
 
@@ -173,6 +175,7 @@ impl Batch {
                 payer: run.payer(),
             });
             self.data_bytes += length;
+            self.unwritten_bytes += length;
             self.unwritten.push((*bytenr, std::mem::replace(&mut payload, rest)));
             let mut at = 0;
             while at < length_data {

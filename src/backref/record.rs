@@ -7,13 +7,10 @@ use zerocopy::IntoBytes;
 
 use crate::error::{Error, Result};
 use crate::format::{
-    Damage, ExtentFlags, ExtentItem, InlineRef, Key, KeyKind, RawKey, Ref, TreeBlockInfo,
+    Damage, ExtentFlags, ExtentItem, InlineRef, Key, KeyKind, LEVELS, RawKey, Ref, TreeBlockInfo,
     inline_refs, tree_id,
 };
 use crate::tree::Tree;
-
-/// Levels that a tree can have.
-const LEVELS: u8 = 8;
 
 /// What an extent item stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

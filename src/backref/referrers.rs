@@ -5,11 +5,8 @@ use std::sync::Arc;
 
 use crate::backref::{ExtentRecord, LeafUse, Parent, data_uses, parents};
 use crate::error::Result;
-use crate::format::{Node, tree_id};
+use crate::format::{LEVELS, Node, tree_id};
 use crate::tree::Forest;
-
-/// Levels that a tree can have.
-const LEVELS_MAX: usize = 8;
 
 /// Answers which subvolumes refer to something; remembers the roots of the blocks that it came by.
 #[derive(Debug)]
@@ -43,10 +40,10 @@ impl<'f> Referrers<'f> {
 
     /// The subvolumes that a tree block belongs to.
     pub fn of_block(&mut self, node: &Node) -> Result<Arc<BTreeSet<u64>>> {
-        self.of_node(node, LEVELS_MAX)
+        self.of_node(node, LEVELS)
     }
 
-    fn of_node(&mut self, node: &Node, levels: usize) -> Result<Arc<BTreeSet<u64>>> {
+    fn of_node(&mut self, node: &Node, levels: u8) -> Result<Arc<BTreeSet<u64>>> {
         if let Some(known) = self.known.get(&node.bytenr()) {
             return Ok(Arc::clone(known));
         }

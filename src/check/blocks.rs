@@ -11,7 +11,7 @@ use crate::check::inode::{self, Summary};
 use crate::check::items;
 use crate::error::{Error, Place, Result};
 use crate::format::{
-    BlockFlags, FileExtent, FileExtentKind, Key, KeyKind, Logical, Node, Ref, tree_id,
+    BlockFlags, FileExtent, FileExtentKind, Key, KeyKind, LEVELS, Logical, Node, Ref, tree_id,
 };
 use crate::tree::{Expect, Forest};
 use crate::usage::{Progress, Watch};
@@ -62,7 +62,7 @@ struct Visited {
 /// Visits every block of every tree.
 pub(super) fn walk(check: &Check<'_>, watch: Watch<'_>) -> Result<Walked> {
     let mut walked = Walked { is_complete: true, ..Walked::default() };
-    let mut levels: [Vec<Pointer>; 8] = Default::default();
+    let mut levels: [Vec<Pointer>; LEVELS as usize] = Default::default();
     for (level, pointer) in roots(check) {
         if let Some(waiting) = levels.get_mut(usize::from(level)) {
             waiting.push(pointer);
@@ -71,7 +71,7 @@ pub(super) fn walk(check: &Check<'_>, watch: Watch<'_>) -> Result<Walked> {
         }
     }
     let total = check.index.len() as u64;
-    for level in (0..8_u8).rev() {
+    for level in (0..LEVELS).rev() {
         let waiting = merge(std::mem::take(&mut levels[usize::from(level)]), &check.findings);
         for step in waiting.chunks(STEP) {
             let visited: Vec<_> =

@@ -1,23 +1,18 @@
-//! Quota groups: what they count must be what their subvolumes use.
+//! Quota groups: what they record, and whether full ones count what their subvolumes use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::check::Check;
 use crate::check::finding::Problem;
 use crate::error::{Error, Place, Result};
-use crate::format::{Key, KeyKind, QgroupInfo, QgroupStatus, tree_id};
+use crate::format::{Key, KeyKind, QgroupInfo, QgroupStatus, qgroup_level, tree_id};
 use crate::fs::Filesystem;
 use crate::usage::{Watch, roots};
 
-/// The state of quotas that are on and up to date.
-const ON: u64 = 1;
-/// Bits of a group's number that are a subvolume's, in a group of the lowest level.
-const LEVEL_SHIFT: u32 = 48;
-
 /// The quota tree as recorded.
 #[derive(Default)]
-struct Groups {
-    infos: BTreeMap<u64, QgroupInfo>,
+pub(super) struct Groups {
+    pub(super) infos: BTreeMap<u64, QgroupInfo>,
     /// Group and member.
     relations: BTreeSet<(u64, u64)>,
     is_current: bool,
@@ -61,7 +56,7 @@ pub(super) fn check(fs: &Filesystem, check: &Check<'_>, watch: Watch<'_>) -> Res
     Ok(())
 }
 
-fn load(check: &Check<'_>) -> Result<Option<Groups>> {
+pub(super) fn load(check: &Check<'_>) -> Result<Option<Groups>> {
     let Some(tree) = check.forest.find_tree(tree_id::QUOTA) else { return Ok(None) };
     let mut groups = Groups::default();
     for item in tree.items() {
@@ -72,14 +67,15 @@ fn load(check: &Check<'_>) -> Result<Option<Groups>> {
             KeyKind::QGROUP_STATUS => {
                 let (status, _) = QgroupStatus::view(item.data()).map_err(broken)?;
                 let newest = check.forest.superblock().generation;
-                groups.is_current = status.flags.get() == ON && status.generation == newest;
+                groups.is_current =
+                    status.flags.get() == QgroupStatus::ON && status.generation == newest;
             }
             KeyKind::QGROUP_INFO => {
                 let info = QgroupInfo::view(item.data()).map_err(broken)?;
                 groups.infos.insert(key.offset, *info);
             }
-            // Each is there twice, once from either side; the group has the higher number.
-            KeyKind::QGROUP_RELATION if key.objectid > key.offset => {
+            // Each is there twice, once from either side.
+            KeyKind::QGROUP_RELATION if qgroup_level(key.objectid) > qgroup_level(key.offset) => {
                 groups.relations.insert((key.objectid, key.offset));
             }
             _ => {}
@@ -90,11 +86,11 @@ fn load(check: &Check<'_>) -> Result<Option<Groups>> {
 
 impl Groups {
     /// The subvolumes that belong to a group, directly or by way of other groups.
-    fn members(&self, group: u64) -> BTreeSet<u64> {
+    pub(super) fn members(&self, group: u64) -> BTreeSet<u64> {
         let mut members = BTreeSet::new();
         let (mut waiting, mut seen) = (vec![group], BTreeSet::new());
         while let Some(next) = waiting.pop() {
-            if next >> LEVEL_SHIFT == 0 {
+            if qgroup_level(next) == 0 {
                 members.insert(next);
             } else if seen.insert(next) {
                 let below = self.relations.range((next, 0)..=(next, u64::MAX));

@@ -1,13 +1,12 @@
 //! Simple quotas: whether each group counts what its subvolumes are charged for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use crate::backref::{ExtentRecord, simple_quotas_since};
-use crate::check::Check;
-use crate::check::extents::each_leaf;
-use crate::error::{Error, Place};
-use crate::format::{Key, KeyKind, Node, QgroupInfo, qgroup_level, tree_id};
+use crate::check::{Check, qgroups};
+use crate::error::Place;
+use crate::format::{Key, KeyKind, Node, tree_id};
 use crate::tree::Forest;
 
 /// Bytes that subvolumes are charged for, as extents and tree blocks say.
@@ -47,50 +46,20 @@ impl Charged {
     }
 }
 
-/// Compares the quota tree with what was found. Everything must have been walked.
+/// Compares the quota groups with what was found. Everything must have been walked; an item that can't be understood is
+/// found there.
 pub(super) fn check(check: &Check<'_>) {
     if check.charged.since.is_none() {
         return;
     }
-    let Some(tree) = check.forest.find_tree(tree_id::QUOTA) else { return };
-    let mut infos = Vec::new();
-    let mut members: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-    each_leaf(&tree, &mut |leaf| {
-        for (key, data) in leaf.items() {
-            match key.kind {
-                KeyKind::QGROUP_INFO => match QgroupInfo::view(data) {
-                    Ok(info) => infos.push((key.offset, *info)),
-                    Err(damage) => {
-                        check.findings.error(Error::in_item(damage, tree_id::QUOTA, key));
-                    }
-                },
-                KeyKind::QGROUP_RELATION
-                    if qgroup_level(key.objectid) > qgroup_level(key.offset) =>
-                {
-                    members.entry(key.objectid).or_default().push(key.offset);
-                }
-                _ => {}
-            }
-        }
-    });
-    for (group, info) in infos {
-        let charged = total(check, group, &members);
-        let key = Key::new(0, KeyKind::QGROUP_INFO, group);
+    let Ok(Some(groups)) = qgroups::load(check) else { return };
+    for (group, info) in &groups.infos {
+        let members = groups.members(*group).into_iter();
+        let charged = members.fold(0, |sum: u64, of| sum.saturating_add(check.charged.of(of)));
+        let key = Key::new(0, KeyKind::QGROUP_INFO, *group);
         let at = Place::Item { tree: tree_id::QUOTA, key };
         for (what, counter) in [("bytes referenced", info.rfer), ("bytes exclusive", info.excl)] {
             check.findings.compare(at.clone(), what, counter.get(), charged);
         }
     }
-}
-
-/// What all subvolumes in a group, or in groups in it, are charged for, each once.
-fn total(check: &Check<'_>, group: u64, members: &BTreeMap<u64, Vec<u64>>) -> u64 {
-    let (mut seen, mut waiting) = (BTreeSet::from([group]), vec![group]);
-    let mut total = 0_u64;
-    while let Some(group) = waiting.pop() {
-        total = total.saturating_add(check.charged.of(group));
-        let below = members.get(&group).into_iter().flatten();
-        waiting.extend(below.filter(|member| seen.insert(**member)));
-    }
-    total
 }

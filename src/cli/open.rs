@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use btrpress::device::{Access, Aside, Device, FileDevice, Latch, Latched, Partition};
+use btrpress::device::{Access, Aside, Device, FileDevice, Partition};
 use btrpress::error::Error;
 use btrpress::format::Damage;
 use btrpress::fs::Filesystem;
@@ -97,12 +97,11 @@ pub(super) fn open_devices(
     let mut sites = paths.iter().map(|path| locate(path, place)).collect::<Result<Vec<Site>>>()?;
     // They are found before the given ones are locked.
     sites.extend(others(&sites)?);
-    let latch = Latch::default();
     let mut disks = Disks { access, open: BTreeMap::new() };
     let mut open = |site: &Site| {
         let device = disks.open(site)?;
         Ok(match writes {
-            Writes::GoThrough => Arc::new(Latched::over(device, latch.clone())) as Arc<dyn Device>,
+            Writes::GoThrough => device,
             Writes::KeptAside => {
                 Arc::new(Aside::over(device).context("cannot make a temporary file")?)
             }

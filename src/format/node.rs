@@ -12,8 +12,8 @@ pub const ITEM_SIZE: usize = size_of::<RawItem>();
 /// Size of a pointer to a child, in bytes.
 pub const KEY_PTR_SIZE: usize = size_of::<RawKeyPtr>();
 
-/// Levels that a tree can have.
-const LEVELS: u8 = 8;
+/// Levels that a tree can have (`BTRFS_MAX_LEVEL`).
+pub const LEVELS: u8 = 8;
 
 /// `btrfs_header`: the first 101 bytes of a tree block.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]

@@ -83,9 +83,7 @@ impl RangeSet {
             .into_iter()
             .chain(self.ends.range(at..).map(|(start, end)| *start..*end))
     }
-}
 
-impl RangeSet {
     /// The ranges that overlap `range` or touch it, in order.
     pub fn touching(&self, range: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let first = self.ends.range(..range.start).next_back();

@@ -6,8 +6,8 @@ use super::{Limits, require, sized};
 use crate::error::Result;
 use crate::format::{
     BlockGroupFlags, BlockGroupItem, ChunkItem, Damage, DevExtent, DevItem, ExtentFlags,
-    ExtentItem, FreeSpaceInfo, Incompat, InlineRef, Key, KeyKind, Ref, Stripe, TreeBlockInfo,
-    inline_refs, tree_id,
+    ExtentItem, FreeSpaceInfo, Incompat, InlineRef, Key, KeyKind, LEVELS, Ref, Stripe,
+    TreeBlockInfo, inline_refs, tree_id,
 };
 
 /// What stands as objectid wherever the first chunk tree is meant.
@@ -28,11 +28,11 @@ pub(super) fn extent(limits: &Limits, key: Key, data: &[u8]) -> Result<(), Damag
     if key.kind == KeyKind::METADATA_ITEM {
         let is_skinny = limits.incompat.contains(Incompat::SKINNY_METADATA);
         require(is_skinny && is_block, "kind of an extent item", key.kind.0.into())?;
-        require(key.offset < 8, "level of a tree block", key.offset)?;
+        require(key.offset < LEVELS.into(), "level of a tree block", key.offset)?;
     } else if is_block {
         require(key.offset == limits.node, "length of a tree block", key.offset)?;
         let (info, after) = TreeBlockInfo::view(rest)?;
-        require(info.level < 8, "level of a tree block", info.level.into())?;
+        require(info.level < LEVELS, "level of a tree block", info.level.into())?;
         rest = after;
     } else {
         require(

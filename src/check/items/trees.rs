@@ -3,14 +3,12 @@
 use super::{Limits, require, sized};
 use crate::error::Result;
 use crate::format::{
-    Damage, Key, KeyKind, QgroupInfo, QgroupStatus, RootFlags, RootItem, root_ref, tree_id,
+    Damage, Key, KeyKind, LEVELS, QgroupInfo, QgroupStatus, RootFlags, RootItem, root_ref, tree_id,
 };
 use crate::fs::TOP_DIR;
 
 /// Bytes of a reference to a subvolume before the name.
 const PLACE_SIZE: usize = 18;
-/// Levels of a tree.
-const LEVELS: u8 = 8;
 
 pub(super) fn root(limits: &Limits, key: Key, data: &[u8]) -> Result<(), Damage> {
     if data.len() != RootItem::LEGACY_SIZE {
