@@ -169,7 +169,7 @@ fn try_seeds(name: &str, seeds: Range<u64>, break_it: Wound) {
     let mut found = 0;
     let mut slowest = Duration::ZERO;
     for seed in seeds {
-        let broken = break_it(&device, &mut Random(seed));
+        let broken = break_it(&device, &mut Random::new(seed));
         let begun = Instant::now();
         match guarded(move || try_everything(&broken)) {
             Some(Ok(Outcome::Found)) => found += 1,

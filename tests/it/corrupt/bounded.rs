@@ -44,7 +44,7 @@ fn little_memory_and_time_are_enough() {
     for (name, break_it) in kinds {
         let device = image(name);
         for seed in first..first + count {
-            let file = in_a_file(&break_it(&device, &mut Random(seed)));
+            let file = in_a_file(&break_it(&device, &mut Random::new(seed)));
             for arguments in [
                 &["report"][..],
                 &["check", "--data"],

@@ -12,16 +12,18 @@ use btrpress::format::{
 use btrpress::fs::{Filesystem, data_csums};
 
 use super::surgery::{Surgery, seal};
+use crate::oracle::content::Dice;
 
-/// splitmix64
-pub(crate) struct Random(pub(crate) u64);
+/// Dice that choose among places in memory.
+pub(crate) struct Random(Dice);
 
 impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(Dice::of(seed))
+    }
+
+    pub(crate) const fn next(&mut self) -> u64 {
+        self.0.roll()
     }
 
     pub(crate) fn below(&mut self, bound: usize) -> usize {

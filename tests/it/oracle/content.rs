@@ -75,6 +75,11 @@ impl Dice {
         Self(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x9e37_79b9_7f4a_7c15)
     }
 
+    /// Goes on from `state`, which `new` makes of a seed.
+    pub(crate) const fn of(state: u64) -> Self {
+        Self(state)
+    }
+
     pub(crate) const fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
